@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from steersman import Key
 
-from mysqlcluster.names import primary_service, replicas_service
+from mysqlcluster.names import archiver, primary_service, replicas_service
 
 __all__ = ["VALIDITY", "certificate_data"]
 
@@ -59,7 +59,7 @@ def certificate_data(key: Key, now: datetime) -> Mapping[str, bytes]:
 
 def dns_names(key: Key) -> tuple[str, ...]:
     """Return the names that clients, members and the operator use."""
-    services = (primary_service(key.name), replicas_service(key.name))
+    services = (primary_service(key.name), replicas_service(key.name), archiver(key.name))
     suffixes = (key.namespace, f"{key.namespace}.svc", f"{key.namespace}.svc.cluster.local")
     members = [f"*.{key.name}", *(f"*.{key.name}.{suffix}" for suffix in suffixes)]
     reached = [name for service in services for name in (service, *(f"{service}.{suffix}" for suffix in suffixes))]

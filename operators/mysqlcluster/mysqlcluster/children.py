@@ -86,6 +86,7 @@ def agent_settings(want: Desired, member: str) -> Mapping[str, Any]:
         "serverPort": want.port,
         "agentPort": names.AGENT_PORT,
         "serverSettings": dict(want.config),
+        "archiverUrl": names.archiver_url(want.key),
         "peerUrl": f"https://{{member}}{names.domain(want.key)}:{names.AGENT_PORT}",
     }
 

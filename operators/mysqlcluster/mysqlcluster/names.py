@@ -8,9 +8,12 @@ from steersman import Key
 
 __all__ = [
     "AGENT_PORT",
+    "ARCHIVER_PORT",
     "CLUSTER_LABEL",
     "ROLE_LABEL",
     "agent_url",
+    "archiver",
+    "archiver_url",
     "budget_name",
     "config_name",
     "domain",
@@ -27,6 +30,7 @@ __all__ = [
 CLUSTER_LABEL = "mysqlcluster_cr"
 ROLE_LABEL = "mysqlcluster_role"
 AGENT_PORT = 8443
+ARCHIVER_PORT = 8444
 
 
 def labels(cluster: str) -> Mapping[str, str]:
@@ -82,6 +86,16 @@ def config_name(cluster: str) -> str:
 def tls_name(cluster: str) -> str:
     """Return the name of the Secret with the certificate of servers and agents."""
     return f"{cluster}-tls"
+
+
+def archiver(cluster: str) -> str:
+    """Return the name of the StatefulSet, the Service and the ConfigMap of the archiver."""
+    return f"{cluster}-archiver"
+
+
+def archiver_url(key: Key) -> str:
+    """Return the URL of a cluster's archiver."""
+    return f"https://{archiver(key.name)}.{key.namespace}.svc:{ARCHIVER_PORT}"
 
 
 def budget_name(cluster: str) -> str:

@@ -99,8 +99,8 @@ def healthy(cluster: Cluster) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def application(cluster: EmbeddedCluster, member: str) -> Iterator[Any]:
-    secret = cluster.get("secrets", "db-accounts")["data"]
+def application(cluster: EmbeddedCluster, member: str, owner: str = "db") -> Iterator[Any]:
+    secret = cluster.get("secrets", f"{owner}-accounts")["data"]
     password = base64.b64decode(secret["application-password"]).decode()
     with forwarded(cluster, member, 3306) as (host, port):
         connection = pymysql.connect(

@@ -104,8 +104,8 @@ class Archiver:
         shutil.rmtree(scratch / "segments", ignore_errors=True)
         (scratch / "segments").mkdir(parents=True, mode=0o700)
         members = Members(settings.url_of, self._token, tls[1])
-        self._archive: Archive | None = archive_of(settings.archive) if settings.archive else None
-        self._source: Archive | None = archive_of(settings.source) if settings.source else None
+        self._archive: Archive | None = archive_of(settings.archive, writes=True) if settings.archive else None
+        self._source: Archive | None = archive_of(settings.source, writes=False) if settings.source else None
         layout = Layout(Path(settings.root_directory), scratch)
         self._jobs = Jobs(self._archive, members, engine_of(settings.flavor), layout) if self._archive else None
         self._follower = Follower(self._archive, members, scratch / "segments") if self._archive else None

@@ -90,8 +90,12 @@ def load_archiver_settings(file: Path) -> ArchiverSettings:
     return msgspec.structs.replace(settings, root_directory=root) if root else settings
 
 
-def archive_of(settings: ArchiveSettings) -> Archive:
+def archive_of(settings: ArchiveSettings, *, writes: bool) -> Archive:
     """Return the archive that settings describe.
+
+    Args:
+        settings: The settings.
+        writes: This process is the one that writes; it removes what a killed one has left unfinished.
 
     Raises:
         SettingsError: A credential or the key is missing or malformed.
@@ -111,7 +115,8 @@ def archive_of(settings: ArchiveSettings) -> Archive:
         )
     else:
         directory = DirectoryStore(Path(settings.directory) / settings.location)
-        directory.clean()
+        if writes:
+            directory.clean()
         store = directory
     return Archive(store, _key(Path(settings.key_directory) / "key") if settings.key_directory else None)
 

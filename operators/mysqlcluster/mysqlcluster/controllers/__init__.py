@@ -1,6 +1,7 @@
 """What brings the world in line with the objects; importing this package declares it."""
 
 from mysqlcluster.controllers import (
+    archiver_controllers,
     cr_mysqlbackupinstance_controller,
     cr_mysqlbackupschedule_controller,
     cr_mysqlcluster_controller,
@@ -10,6 +11,7 @@ from mysqlcluster.controllers import (
 )
 
 __all__ = [
+    "archiver_controllers",
     "cr_mysqlbackupinstance_controller",
     "cr_mysqlbackupschedule_controller",
     "cr_mysqlcluster_controller",

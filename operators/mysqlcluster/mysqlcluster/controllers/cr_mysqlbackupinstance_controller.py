@@ -1,15 +1,28 @@
-"""Reports that this version of the operator takes no backups."""
+"""Takes, verifies and deletes the full backups of cr.mysqloperator.grtl.github.com."""
 
-from steersman import Context
+from steersman import Context, Result, replace
+from steersman.k8s import Secret
 
 from mysqlcluster.api.cr.v1.mysqlbackupinstance_types import MySQLBackupInstance, MySQLBackupInstanceStatus
-from mysqlcluster.backups import NOT_SUPPORTED
+from mysqlcluster.api.cr.v1.mysqlbackupschedule_types import MySQLBackupSchedule
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.backup.reconciler import delete_data, reconcile_backup
 from mysqlcluster.manager import operator
 
+STATUS = {"Pending": "Scheduled", "Running": "Started", "Verifying": "Started"}
+"""The words of this form for the phases that it names differently."""
 
-@operator.controller
-async def reconcile(mysqlbackupinstance: MySQLBackupInstance, ctx: Context) -> MySQLBackupInstanceStatus:
-    """Report the MySQLBackupInstance as not supported: a backup that does not exist must not look like one that does."""
-    return MySQLBackupInstanceStatus(
-        status="Failed", observed_generation=mysqlbackupinstance.metadata.generation, conditions=NOT_SUPPORTED
-    )
+
+@operator.controller(reads=[MySQLBackupInstance, MySQLBackupSchedule, MySQLCluster, CompactCluster, Secret])
+async def reconcile(instance: MySQLBackupInstance, ctx: Context) -> Result:
+    """Bring a backup one step further, until it is completed or failed."""
+    status, after = await reconcile_backup(instance, ctx)
+    assert isinstance(status, MySQLBackupInstanceStatus)
+    return Result(status=replace(status, status=STATUS.get(status.phase, status.phase)), requeue_after=after)
+
+
+@operator.finalizer("database.example.com/backup-data")
+async def delete(instance: MySQLBackupInstance, ctx: Context) -> Result:
+    """Delete the data from the target."""
+    return await delete_data(instance, ctx)

@@ -1,15 +1,25 @@
-"""Reports that this version of the operator takes no backups."""
+"""Takes, verifies and deletes the full backups of database.example.com."""
 
-from steersman import Context
+from steersman import Context, Result
+from steersman.k8s import Secret
 
-from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupStatus
-from mysqlcluster.backups import NOT_SUPPORTED
+from mysqlcluster.api.cr.v1.mysqlbackupinstance_types import MySQLBackupInstance
+from mysqlcluster.api.cr.v1.mysqlbackupschedule_types import MySQLBackupSchedule
+from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
+from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.backup.reconciler import delete_data, reconcile_backup
 from mysqlcluster.manager import operator
 
 
-@operator.controller
-async def reconcile(mysqlbackup: MySQLBackup, ctx: Context) -> MySQLBackupStatus:
-    """Report the MySQLBackup as not supported: a backup that does not exist must not look like one that does."""
-    return MySQLBackupStatus(
-        phase="Failed", observed_generation=mysqlbackup.metadata.generation, conditions=NOT_SUPPORTED
-    )
+@operator.controller(reads=[MySQLCluster, CompactCluster, MySQLBackupInstance, MySQLBackupSchedule, Secret])
+async def reconcile(mysqlbackup: MySQLBackup, ctx: Context) -> Result:
+    """Bring a backup one step further, until it is completed or failed."""
+    status, after = await reconcile_backup(mysqlbackup, ctx)
+    return Result(status=status, requeue_after=after)
+
+
+@operator.finalizer("database.example.com/backup-data")
+async def delete(mysqlbackup: MySQLBackup, ctx: Context) -> Result:
+    """Delete the data from the target."""
+    return await delete_data(mysqlbackup, ctx)

@@ -2,8 +2,10 @@
 
 from typing import Annotated
 
-from steersman import Column, Conditions, Model, Resource
+from steersman import Column, Model, Resource
 from steersman.models.markers import MaxLength, MinLength
+
+from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStatus
 
 
 class MySQLBackupInstanceSpec(Model):
@@ -13,11 +15,9 @@ class MySQLBackupInstanceSpec(Model):
     """Name of the MySQLCluster in this namespace."""
 
 
-class MySQLBackupInstanceStatus(Model):
-    observed_generation: int = 0
+class MySQLBackupInstanceStatus(MySQLBackupStatus):
     status: str = ""
     """Scheduled, Started, Failed or Completed."""
-    conditions: Conditions = ()
 
 
 class MySQLBackupInstance(

@@ -19,6 +19,8 @@ class MySQLBackupScheduleStatus(Model):
     observed_generation: int = 0
     last_backup: str = ""
     """Name of the last MySQLBackupInstance."""
+    last_scheduled: str = ""
+    """Time of the schedule that it was made for."""
     conditions: Conditions = ()
 
 

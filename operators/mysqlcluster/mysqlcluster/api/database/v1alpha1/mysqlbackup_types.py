@@ -5,6 +5,8 @@ from typing import Annotated
 from steersman import CEL, Column, Conditions, Ge, Model, Resource
 from steersman.models.markers import MaxLength, MinLength
 
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import BackupTarget
+
 
 class MySQLBackupSpec(Model):
     __rules__ = (CEL("self.cluster == oldSelf.cluster", message="the cluster of a backup cannot change"),)
@@ -27,6 +29,18 @@ class MySQLBackupStatus(Model):
     checksum: str = ""
     verified: bool | None = None
     """A scratch restore has succeeded."""
+    source: str = ""
+    """The member that the backup is taken from."""
+    attempt: int = 0
+    """The attempt of the current phase, from 1."""
+    message: str = ""
+    completed_at: str = ""
+    """Time until which the backup reaches."""
+    target: BackupTarget | None = None
+    """Where the backup is; a restore needs no more than this, also when the cluster is gone."""
+    location: str = ""
+    """Path of the cluster within the target."""
+    encryption_secret: str = ""
     conditions: Conditions = ()
 
 

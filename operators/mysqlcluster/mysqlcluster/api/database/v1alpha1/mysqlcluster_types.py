@@ -101,6 +101,8 @@ class BackupPolicy(Model):
     continuous_binlog: bool = True
     """Archive the binary log, for recovery to any second."""
     target: BackupTarget
+    encryption_secret: Name = ""
+    """Secret whose key `key` has 32 bytes in base64; backups and archive are encrypted with it. Empty: they are not."""
 
 
 class RestorePoint(Model):
@@ -156,7 +158,7 @@ class MySQLClusterSpec(Model):
     config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(256)] = EMPTY
     """Server variables. Dynamic ones are set live, the others by a rolling restart."""
     from_backup: Name = ""
-    """Backup that the data of a new cluster comes from."""
+    """Backup that the data of a new cluster comes from; with `restore`, the name of its cluster will do."""
     restore: RestorePoint | None = None
     failover: FailoverPolicy = FailoverPolicy()
     replication: ReplicationPolicy = ReplicationPolicy()
@@ -210,6 +212,10 @@ class BackupStatus(Model):
     last_success: str = ""
     recoverable_from: str = ""
     recoverable_to: str = ""
+    source: str = ""
+    """The member whose binary log is archived."""
+    last_scheduled: str = ""
+    """Time of the schedule that the last backup was made for."""
 
 
 class MySQLClusterStatus(Model):

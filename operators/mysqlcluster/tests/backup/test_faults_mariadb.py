@@ -1,0 +1,86 @@
+"""Faults while real servers are backed up: killed agents and archivers, another member, and gaps."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mysqlcluster.backup.jobs import TakeBackup
+from mysqlcluster.backup.plan import text_of
+from tests.backup.archivers import Archiver, in_directory
+from tests.backup.test_restore_mariadb import archiver_of, restored, writing
+from tests.members import Members, bootstrap, members_of, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path / "a", 1) as members:
+        yield members
+
+
+async def failed(archiver: Archiver, name: str) -> str:
+    state = await archiver.until(lambda state: any(each.name == name for each in state.failures))
+    return next(each.problem for each in state.failures if each.name == name)
+
+
+async def test_a_killed_agent_or_archiver_leaves_no_backup_and_the_next_attempt_makes_one(one: Members, tmp_path: Path):
+    archive = in_directory(tmp_path / "target")
+    with archiver_of(tmp_path / "archiver", one, archive) as archiver:
+        async with one.client() as client:
+            await bootstrap(client, one)
+            await archiver.follow("m-0")
+            await archiver.send(TakeBackup(name="cut", source="m-0"))
+            one.kill("m-0")
+            assert "m-0" in await failed(archiver, "cut") or "127.0.0.1" in await failed(archiver, "cut")
+            assert (await archiver.state()).backups == ()
+
+            one.start("m-0")
+            await until(client, "m-0", lambda state: state.server_up)
+            await archiver.send(TakeBackup(name="cut", source="m-0", attempt=2))
+            await archiver.until(lambda state: state.running is not None)
+            archiver.kill()
+            archiver.start()
+            await archiver.follow("m-0")
+            assert (await archiver.state()).backups == ()
+            assert not list((tmp_path / "target").rglob("*.part"))
+            assert (await archiver.back_up("cut", "m-0")).verified
+
+
+async def test_a_gap_is_reported_by_name_and_a_restore_across_it_is_refused(one: Members, tmp_path: Path):
+    archive = in_directory(tmp_path / "target")
+    segments = tmp_path / "target" / archive["location"] / "binlog"
+    with archiver_of(tmp_path / "archiver", one, archive) as archiver:
+        async with one.client() as client:
+            await bootstrap(client, one)
+            await archiver.follow("m-0")
+            async with writing(one, "m-0") as writer:
+                await writer.create()
+                await archiver.back_up("first", "m-0")
+                await writer.next_second()
+                for _ in range(3):  # a restart begins another segment
+                    await writer.write(5)
+                    reached = writer.committed[-1][1]
+                    await archiver.until(lambda state, reached=reached: reached in state.position.split(","))
+                    archiver.kill()
+                    archiver.start()
+                    await archiver.follow("m-0")
+                end = await writer.next_second()
+            await archiver.until(lambda state: state.recoverable_to >= end)
+            archiver.kill()
+            made = sorted(segments.iterdir())
+            assert len(made) >= 3
+            shutil.move(made[-2], tmp_path / "lost")
+            archiver.start()
+            state = await archiver.until(lambda state: state.ready)
+            (gap,) = state.gaps
+            first, last = writer.committed[4][1], writer.committed[9][1]
+            assert gap.text.startswith(f"transactions after {first} up to {last}, between ")
+            with pytest.raises(AssertionError, match=f"a gap: transactions after {first} up to {last}"):
+                await restored(tmp_path, archive, backup="first", until_time=text_of(end))
+            before, _, _ = await restored(tmp_path, archive, backup="first", until_gtid=first)
+            assert before == [1, 2, 3, 4, 5]
