@@ -82,6 +82,29 @@ def test_node_ports_and_host_ports_answer_at_the_nodes_address(pods: Pods) -> No
 
 
 @pytest.mark.slow
+def test_host_ports_with_different_addresses_and_protocols_answer_on_their_own_node(pods: Pods) -> None:
+    node = pods.cluster.get("node", "node-1")
+    address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
+    udp = {"env": [{"name": "UDP_PORT", "value": "80"}]}
+    servers = {
+        "loopback": container(ports=[{"containerPort": 80, "hostPort": 8125, "hostIP": "127.0.0.1"}]),
+        "outward": container(ports=[{"containerPort": 80, "hostPort": 8125, "hostIP": address}]),
+        "datagrams": container(
+            ports=[{"containerPort": 80, "hostPort": 8125, "hostIP": address, "protocol": "UDP"}], **udp
+        ),
+    }
+    for name, server in servers.items():
+        pods.cluster.apply(pod(name, nodeName="node-1", containers=[server]))
+    probe = {"tcpSocket": {"port": 8126}, "periodSeconds": 1}
+    client = container(env=[{"name": "PORT", "value": "8126"}], readinessProbe=probe)
+    pods.cluster.apply(pod("client", nodeName="node-1", hostNetwork=True, containers=[client]))
+    pods.ready(*servers, "client")
+    assert pods.ask("client", "fetch/http:||127.0.0.1:8125|", 8126)["found"]["host"] == "loopback"
+    assert pods.ask("client", f"fetch/http:||{address}:8125|", 8126)["found"]["host"] == "outward"
+    assert pods.ask("client", f"datagram/{address}:8125", 8126)["found"] == "datagrams"
+
+
+@pytest.mark.slow
 def test_a_pod_on_the_host_network_has_the_nodes_address(pods: Pods) -> None:
     probe = {"tcpSocket": {"port": 8124}, "periodSeconds": 1}
     server = container(env=[{"name": "PORT", "value": "8124"}], readinessProbe=probe)

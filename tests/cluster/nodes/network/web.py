@@ -6,7 +6,22 @@ from typing import Any
 from steersman.testing import EmbeddedCluster, eventually
 
 PROGRAM = """
-import http.server, json, os, socket, ssl, urllib.parse, urllib.request
+import http.server, json, os, socket, ssl, threading, urllib.parse, urllib.request
+
+def answer_datagrams():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("", int(os.environ["UDP_PORT"])))
+        while True:
+            server.sendto(socket.gethostname().encode(), server.recvfrom(100)[1])
+
+def datagram(host, port):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(2)
+        client.sendto(b"name", (host, int(port)))
+        return client.recvfrom(100)[0].decode()
+
+if "UDP_PORT" in os.environ:
+    threading.Thread(target=answer_datagrams, daemon=True).start()
 
 def fetch(url):
     context = None
@@ -27,6 +42,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 said["found"] = socket.gethostbyaddr(rest)[0]
             elif verb == "fetch":
                 said["found"] = fetch(rest.replace("|", "/"))
+            elif verb == "datagram":
+                said["found"] = datagram(*rest.split(":"))
             elif verb == "read":
                 said["found"] = open("/" + rest).read()
         except OSError as problem:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -21,8 +21,9 @@ from steersman.client import ApiError, Client, ClientError, Conflict, NotFound
 from steersman.k8s import Pod
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
+from steersman_cluster.nodes.pod_admission import rejection
 from steersman_cluster.nodes.pod_lifecycle import begin, step
-from steersman_cluster.nodes.pod_state import Effect, Event, PodState, Remove, Report, Role, Sync, Tick, Wake
+from steersman_cluster.nodes.pod_state import Effect, End, Event, PodState, Remove, Report, Role, Sync, Tick, Wake
 from steersman_cluster.nodes.recorder import Recorder
 from steersman_cluster.nodes.registration import Registration
 from steersman_cluster.nodes.status import status_of
@@ -187,7 +188,14 @@ class Agent:
         self._names[node_pod.namespace, node_pod.name] = node_pod
         self.runtime.added(node_pod)
         self._queue(node_pod)
-        self.post(node_pod.uid, Tick())
+        rejected = None if dig(pod, "status", "startTime") else rejection(pod, self._unfinished(node_pod))
+        self.post(node_pod.uid, Tick() if rejected is None else End(rejected))
+
+    def _unfinished(self, node_pod: NodePod) -> Iterator[Object]:
+        """Yield the other Pods of a Pod's node that still hold what they use of the node."""
+        for other in self.pods.values():
+            if other is not node_pod and other.node == node_pod.node and not other.pod_state.finished:
+                yield other.pod_state.pod
 
     def _gone(self, uid: str) -> None:
         node_pod = self.pods.pop(uid, None)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from steersman_cluster.kubelet import Connection
@@ -22,12 +20,11 @@ from steersman_cluster.nodes.network.addresses import (
     packed,
 )
 from steersman_cluster.nodes.network.control import NetworkError, RouterProcess, SocketKind
+from steersman_cluster.nodes.network.host_ports import HostPort, open_host_ports
 from steersman_cluster.nodes.network.services import host_port_entries
 from steersman_cluster.objects import Object
 
 __all__ = ["Attachment", "ClusterNetwork", "NetworkError", "Rule"]
-
-_CHUNK_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,8 @@ class ClusterNetwork:
         self._addresses = PodAddresses()
         self._rules: dict[str, tuple[Rule, ...]] = {}
         self._policies: dict[str, Mapping[str, Any]] = {}
-        self._host_ports: set[str] = set()
-        """The addresses of Pods that have host ports."""
+        self._host_ports: dict[str, list[HostPort]] = {}
+        """The host ports of Pods by their addresses."""
 
     @classmethod
     async def start(cls) -> ClusterNetwork:
@@ -73,6 +70,9 @@ class ClusterNetwork:
 
     async def close(self) -> None:
         """End the network. Safe to call twice."""
+        for host_port in itertools.chain.from_iterable(self._host_ports.values()):
+            host_port.close()
+        self._host_ports.clear()
         for address in list(self._attached):
             os.close(self._attached.pop(address).namespace)
         await asyncio.to_thread(self._router.close)
@@ -100,18 +100,23 @@ class ClusterNetwork:
             return
         os.close(attachment.namespace)
         self._router.order("remove", address=packed(attachment.address).hex())
-        if attachment.address in self._host_ports:
-            self._host_ports.discard(attachment.address)
+        host_ports = self._host_ports.pop(attachment.address, None)
+        if host_ports is not None:
             self.set_service(f"host ports of {attachment.address}", {})
+            for host_port in host_ports:
+                host_port.close()
         self._addresses.give_back(attachment.address)
 
-    def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
-        """Send what arrives at the host ports of a Pod's containers, at the node's address, to the Pod."""
+    async def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
+        """Send what arrives at the host ports of a Pod's containers, at the node's addresses, to the Pod."""
         ports = [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
-        entries = host_port_entries(address, self.node_addresses[node], node, ports)
-        if entries:
-            self._host_ports.add(address)
-            self.set_service(f"host ports of {address}", entries)
+        if not ports:
+            return
+        node_address = self.node_addresses[node]
+        host_ports = self._host_ports[address] = []
+        self.set_service(f"host ports of {address}", host_port_entries(address, node_address, node, ports))
+        for port in ports:
+            host_ports += await open_host_ports(self, node_address, address, port)
 
     def attachment(self, address: str) -> Attachment | None:
         """Return the namespace that has an address."""
@@ -133,9 +138,9 @@ class ClusterNetwork:
         """Return a socket of the network: of the namespace with the address `within`, else one that has `source`."""
         return self._router.socket(kind, within=within, host="" if within else source)
 
-    def listener(self, kind: SocketKind, address: str, port: int) -> socket.socket:
-        """Return a socket that is bound, and for TCP listens, at an address of the gateway."""
-        return self._router.socket(kind, host=address, port=port, listen=True)
+    def listener(self, kind: SocketKind, address: str, port: int, *, within: str = "") -> socket.socket:
+        """Return a socket that is bound, and for TCP listens, at an address of the gateway, or of `within`."""
+        return self._router.socket(kind, within=within, host=address, port=port, listen=True)
 
     def socket_for(self, address_info: Sequence[Any]) -> socket.socket:
         """Return a socket for an entry of `getaddrinfo`; addresses of the network get one of the network."""
@@ -156,26 +161,6 @@ class ClusterNetwork:
             made.close()
             raise
 
-    @asynccontextmanager
-    async def relay(self, host: str, port: int) -> AsyncGenerator[Path]:
-        """A Unix socket of this process whose connections go to an address of the network."""
-
-        async def relayed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            try:
-                ours = await self.connect(host, port)
-            except OSError:
-                writer.close()
-                return
-            await join((reader, writer), ours)
-
-        with TemporaryDirectory(prefix="steersman-relay-") as directory:
-            path = Path(directory) / "socket"
-            server = await asyncio.start_unix_server(relayed, path)
-            try:
-                yield path
-            finally:
-                server.close()
-
     # Services and faults.
 
     def set_service(self, name: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
@@ -195,23 +180,6 @@ class ClusterNetwork:
             self._rules[name] = tuple(rules)
         every = [rule for some in self._rules.values() for rule in some]
         self._router.order("faults", rules=[_order(rule) for rule in every])
-
-
-async def join(one: Connection, other: Connection) -> None:
-    """Pass bytes both ways until both sides have ended; closes both connections."""
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while data := await reader.read(_CHUNK_BYTES):
-                writer.write(data)
-                await writer.drain()
-            writer.write_eof()
-
-    try:
-        await asyncio.gather(pump(one[0], other[1]), pump(other[0], one[1]))
-    finally:
-        one[1].close()
-        other[1].close()
 
 
 def _order(rule: Rule) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class Sandbox(TypedDict):
     """Where bubblewrap is."""
     overlay: list[str]
     """Nothing, or the lower, upper, work and merged directories of a writable layer above an image."""
+    sysctls: dict[str, str]
+    """Values of kernel parameters by their paths below /proc/sys."""
 
 
 class Identity(TypedDict):

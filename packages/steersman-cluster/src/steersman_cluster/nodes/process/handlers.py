@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import aiohttp
 
+from steersman_cluster.kubelet import Connection
 from steersman_cluster.nodes.network.addresses import is_inside
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
+from steersman_cluster.nodes.process import grpc_health
 from steersman_cluster.objects import Object
 
 __all__ = ["Counter", "Outcome", "act", "port_of"]
@@ -129,13 +131,17 @@ def _network(problem: BaseException) -> str:
     return f"connect: connection refused ({text})" if refused else text or type(problem).__name__
 
 
+async def _connected(host: str, port: int, network: ClusterNetwork | None) -> Connection:
+    """Connect to an address, in `network` where it is one of the network. Raises `OSError`."""
+    if network is not None and is_inside(host):
+        return await network.connect(host, port)
+    return await asyncio.open_connection(host, port)
+
+
 async def _tcp(socket: Object, container: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
     host, port = socket.get("host") or ip, port_of(container, socket.get("port"))
     try:
-        if network is not None and is_inside(host):
-            _, writer = await network.connect(host, port)
-        else:
-            _, writer = await asyncio.open_connection(host, port)
+        _, writer = await _connected(host, port, network)
     except OSError as problem:
         return False, f"dial tcp {host}:{port}: {_network(problem)}"
     writer.close()
@@ -143,24 +149,13 @@ async def _tcp(socket: Object, container: Object, ip: str, network: ClusterNetwo
 
 
 async def _grpc(health: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
+    port = int(health["port"])
     try:
-        import grpc.aio  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError:
-        return False, "a grpc probe needs the package grpcio beside this node"
-    service = (health.get("service") or "").encode()
-    request = b"\x0a" + bytes([len(service)]) + service if service else b""
-    async with AsyncExitStack() as stack:
-        address = f"{ip}:{health['port']}"
-        if network is not None:
-            address = f"unix:{await stack.enter_async_context(network.relay(ip, int(health['port'])))}"
-        return await _checked(grpc.aio.insecure_channel(address), request)  # pyright: ignore
-
-
-async def _checked(channel: Any, request: bytes) -> Outcome:
-    try:
-        answer: bytes = await channel.unary_unary("/grpc.health.v1.Health/Check")(request)
-    except Exception as problem:  # noqa: BLE001 - grpc has a tree of its own, and no types
-        return False, f"service unhealthy (responded with {problem})"
-    finally:
-        await channel.close()
-    return (True, "") if answer == b"\x08\x01" else (False, 'service unhealthy (responded with "NOT_SERVING")')
+        reader, writer = await _connected(ip, port, network)
+        try:
+            problem = await grpc_health.check(reader, writer, health.get("service") or "", f"{ip}:{port}")
+        finally:
+            writer.close()
+    except OSError as failure:
+        return False, f'failed to connect service "{ip}:{port}": {_network(failure)}'
+    return not problem, problem

@@ -8,8 +8,9 @@ no shell. The request's fields:
 - `command`, `env`, `directory`: what runs, with which variables, where;
 - `terminal`: whether standard input is a terminal that becomes the controlling one;
 - `parent`: the node's process id; the process dies with that process;
-- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`, and
-  `overlay`: nothing, or the lower, upper, work and merged directories of a writable layer above an image);
+- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`,
+  `overlay`: nothing, or the lower, upper, work and merged directories of a writable layer above an image, and
+  `sysctls`: values of kernel parameters of the container's namespaces by their paths below /proc/sys);
 - `identity`: `null`, or user, group, supplemental groups, capabilities and `no_new_privileges` of the command;
 - `enter`: `null`, or a process whose namespaces and root directory the command is to run in;
 - `cgroups`: the files through which the command joins its control groups;
@@ -104,6 +105,16 @@ def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str, overla
         _perform(what, source, place + target)
     os.chroot(place)
     os.chdir("/")
+
+
+def set_sysctls(values: dict[str, str]) -> None:
+    """Set kernel parameters of this process's namespaces. Raises `OSError` that names the parameter."""
+    for path, value in values.items():
+        try:
+            with open(f"/proc/sys/{path}", "w") as file:
+                file.write(value)
+        except OSError as problem:
+            raise OSError(problem.errno, f"write sysctl {path}: {problem.strerror}") from None
 
 
 def _perform(what: str, source: str, target: str) -> None:
@@ -275,6 +286,7 @@ def isolate(request: Request, report: int) -> int:
     if init:
         let_go(report)
         return reap_until(init)
+    set_sysctls(sandbox["sysctls"])
     build(sandbox["ops"], sandbox["place"], sandbox["hostname"], sandbox["overlay"])
     child = os.fork()
     if not child:

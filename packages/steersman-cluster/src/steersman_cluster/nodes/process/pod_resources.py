@@ -14,6 +14,7 @@ from steersman_cluster.nodes.network.resolver import full_name, hosts_file, reso
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import ConfigError, Facts, expand
+from steersman_cluster.nodes.process.images import ImageError, Images
 from steersman_cluster.nodes.process.memory_volumes import MemoryVolumes, is_memory, size_of
 from steersman_cluster.nodes.process.payload import TokenRequest, files_of, references_of_volume, tokens_of, write
 from steersman_cluster.nodes.process.sandbox import Mount, Op
@@ -41,6 +42,7 @@ class PodResources:
         directory: Path,
         shared: Path,
         clock: Callable[[], float],
+        images: Images,
         memory: MemoryVolumes | None = None,
     ) -> None:
         self.facts = facts
@@ -55,6 +57,7 @@ class PodResources:
         """The Pod's network namespace, or its node's for a Pod on the host network."""
         self._shared = shared
         self._clock = clock
+        self._images = images
         self._memory = memory
         self._in_memory: list[Path] = []
         """The directories upon which a tmpfs is mounted."""
@@ -121,6 +124,8 @@ class PodResources:
             return _open_directory(self.directory / "volumes" / volume["name"])
         if "hostPath" in volume:
             return _host_path(volume["hostPath"])
+        if "image" in volume:
+            return self._image(volume["image"].get("reference") or "")
         if "persistentVolumeClaim" in volume:
             return await self._claim(volume["persistentVolumeClaim"].get("claimName") or "", reader)
         if "ephemeral" in volume:
@@ -150,6 +155,15 @@ class PodResources:
             return list(ops)
         binds = ("bind", "ro-bind")
         return [replace(op, source=str(self._visible(Path(op.source)))) if op.what in binds else op for op in ops]
+
+    def _image(self, reference: str) -> Path:
+        try:
+            root = self._images.find(reference).root
+        except ImageError as problem:
+            raise ConfigError(str(problem)) from None
+        if root is None:
+            raise ConfigError(f"image {reference!r} has no root directory on this machine: map it to one with root:")
+        return root
 
     async def _payload(self, volume: Object, reader: ApiReader) -> Path:
         wanted = references_of_volume(volume)
@@ -200,7 +214,9 @@ class PodResources:
                 elif not (seen := self._visible(source)).exists():
                     _open_directory(seen)
             claim: Object = kinds.get(name, {}).get("persistentVolumeClaim") or {}
-            read_only = payload or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
+            read_only = (
+                payload or "image" in kinds.get(name, {}) or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
+            )
             found.append(Mount(source, mount["mountPath"], read_only))
         return found
 
@@ -226,6 +242,14 @@ class PodResources:
         if self._memory is not None and self._in_memory:
             found += self._memory.namespaces
         return found
+
+    def sysctls(self, *, network: bool) -> dict[str, str]:
+        """Return the Pod's kernel parameters by their paths below /proc/sys, those of a network namespace if it has one."""
+        values = {
+            str(one["name"]).replace(".", "/"): str(one["value"])
+            for one in dig(self.pod, "spec", "securityContext", "sysctls", default=[])
+        }
+        return {path: value for path, value in values.items() if network or not path.startswith("net/")}
 
     @property
     def hostname(self) -> str:

@@ -258,11 +258,13 @@ class ProcessRuntime:
             node_pod.pod_state.pod, ip=ip, host_ip=host, node=node_pod.node, allocatable=registration.info.capacity
         )
         directory = self._data / "pods" / node_pod.uid
-        resources = PodResources(facts, directory, self._data / "volumes", self._agent.clock, self._memory)
+        resources = PodResources(
+            facts, directory, self._data / "volumes", self._agent.clock, self._images, self._memory
+        )
         self.resources[node_pod.uid] = resources
         return resources
 
-    def _attach(self, node_pod: NodePod, resources: PodResources) -> None:
+    async def _attach(self, node_pod: NodePod, resources: PodResources) -> None:
         """Give a Pod its place in the network; raises `OSError`."""
         if self.network is None or resources.attachment is not None:
             return
@@ -272,8 +274,9 @@ class ProcessRuntime:
             return
         resources.attachment = self.network.add_pod(node_pod.node)
         resources.facts.ip = resources.attachment.address
-        self.network.set_host_ports(resources.facts.ip, node_pod.node, node_pod.pod_state.spec.get("containers") or ())
         self.network_changed()
+        containers = node_pod.pod_state.spec.get("containers") or ()
+        await self.network.set_host_ports(resources.facts.ip, node_pod.node, containers)
 
     def _detach(self, resources: PodResources) -> None:
         if self.network is None or resources.attachment is None:
@@ -286,7 +289,7 @@ class ProcessRuntime:
 
     async def _prepare(self, node_pod: NodePod, resources: PodResources) -> None:
         try:
-            self._attach(node_pod, resources)
+            await self._attach(node_pod, resources)
             await resources.make(self._reader)
         except MountError as problem:
             self._agent.post(node_pod.uid, NotPrepared("FailedMount", str(problem)))
@@ -546,9 +549,10 @@ class ProcessRuntime:
         check_command(resources.visible(ops), command, env, directory)
         place = home / "root"
         place.mkdir(exist_ok=True)
+        sysctls = resources.sysctls(network=self.network is not None)
         if layer is None:
-            return sandbox_of(self.mode, ops, resources.hostname, place)
-        return sandbox_of(self.mode, layer.above(ops), resources.hostname, place, layer.directories)
+            return sandbox_of(self.mode, ops, resources.hostname, place, sysctls=sysctls)
+        return sandbox_of(self.mode, layer.above(ops), resources.hostname, place, layer.directories, sysctls)
 
     async def _has_overlays(self) -> bool:
         if self._overlays is None:

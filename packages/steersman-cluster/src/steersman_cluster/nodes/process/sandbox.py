@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -114,7 +114,12 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path, *, read_only
 
 
 def sandbox_of(
-    mode: Mode, ops: Iterable[Op], hostname: str, place: Path, overlay: Sequence[str] = ()
+    mode: Mode,
+    ops: Iterable[Op],
+    hostname: str,
+    place: Path,
+    overlay: Sequence[str] = (),
+    sysctls: Mapping[str, str] | None = None,
 ) -> Sandbox | None:
     """What the launcher has to know of a sandbox; `None` for the mode without one. Raises `FileNotFoundError`."""
     if mode == "plain":
@@ -132,6 +137,7 @@ def sandbox_of(
         "place": str(place),
         "program": program,
         "overlay": list(overlay),
+        "sysctls": dict(sysctls or {}),
     }
 
 
