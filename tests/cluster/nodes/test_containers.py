@@ -471,3 +471,47 @@ async def test_a_container_that_uses_more_memory_than_its_limit_is_killed_with_t
     assert (ended["reason"], ended["exitCode"]) == ("OOMKilled", 137)
     fits = [sys.executable, "-I", "-S", "-c", "print(len(bytearray(8 << 20)))"]
     assert await place.ran("q", {"command": fits, **limits}) == f"{8 << 20}\n"
+
+
+@pytest.mark.parametrize("mode", SANDBOXED, indirect=True)
+async def test_an_image_is_a_volume_that_cannot_be_written_to(place: Place) -> None:
+    root = root_with(place.directory / "rootfs", "sh", "cat")
+    (root / "srv").mkdir()
+    (root / "srv" / "data").write_text("of the image\n")
+    (root / "link").symlink_to("/etc")
+    images(place, app={"root": "rootfs"}, command={"command": ["true"]})
+    volumes = [{"name": "v", "image": {"reference": "app"}}]
+    command = ["/bin/sh", "-c", "cat /v/srv/data /srv-only/data; (echo x > /v/new) 2> /dev/null || echo refused"]
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/srv-only", "subPath": "srv"}]
+    output = await place.ran("p", {"command": command, "volumeMounts": mounts}, volumes=volumes)
+    assert output == "of the image\nof the image\nrefused\n"
+    assert not (root / "new").exists()
+    for sub in ("missing", "link"):
+        container = {"command": command, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": sub}]}
+        await place.pod(sub, container, volumes=volumes)
+        status = await place.until(sub, lambda s: "not a directory of the image volume" in str(s))
+        assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == "CreateContainerConfigError"
+
+
+@ROOT
+@pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
+async def test_a_pod_sets_kernel_parameters_of_its_own(place: Place) -> None:
+    show = ["/bin/cat", "/proc/sys/kernel/shm_rmid_forced"]
+    context = {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "1"}]}
+    assert await place.ran("p", {"command": show}, securityContext=context) == "1\n"
+    assert await place.ran("q", {"command": show}) == "0\n"
+
+
+@pytest.mark.parametrize("mode", ["plain"], indirect=True)
+async def test_a_pod_that_its_node_does_not_admit_fails(place: Place) -> None:
+    context = {"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}
+    await place.pod("unsafe", {"command": ["/bin/true"]}, securityContext=context)
+    status = await place.until("unsafe", lambda s: s.get("phase") == "Failed")
+    assert status["reason"] == "SysctlForbidden"
+    ports = [{"containerPort": 80, "hostPort": 18080}]
+    await place.pod("first", {"command": ["/bin/sleep", "1000"], "ports": ports})
+    await place.until("first", lambda s: s.get("phase") == "Running")
+    await place.pod("second", {"command": ["/bin/true"], "ports": ports})
+    status = await place.until("second", lambda s: s.get("phase") == "Failed")
+    assert status["reason"] == "NodePorts"
+    assert status["message"].startswith("Pod was rejected: Predicate NodePorts failed")

@@ -354,6 +354,36 @@ def test_a_changed_image_restarts_even_what_never_restarts() -> None:
     assert (node.state()["image"], node.state()["restartCount"], node.status["phase"]) == ("new", 1, "Running")
 
 
+def conditions(node: Node) -> dict[str, str]:
+    return {c["type"]: c["status"] for c in node.status["conditions"]}
+
+
+def test_a_pod_whose_image_changes_stays_ready_until_the_new_container_decides() -> None:
+    probed = {"name": "c", "image": "new", "readinessProbe": {}}
+    node = Node(pod()).ready().run()
+    before = node.state()["state"]
+    for event in (Sync(pod(probed)), Exited("c", 1, 0)):
+        node.take(event)
+        assert (node.state()["state"], node.state()["ready"], conditions(node)["Ready"]) == (before, True, "True")
+    node.run(ready=False)
+    assert (node.state()["ready"], node.state()["restartCount"], conditions(node)["Ready"]) == (False, 1, "False")
+    assert node.state()["lastState"]["terminated"]["exitCode"] == 0
+
+
+def test_a_pod_whose_image_changes_to_a_missing_one_is_ready_no_longer() -> None:
+    node = Node(pod()).ready().run().take(Sync(pod({"name": "c", "image": "new"}))).exits(0)
+    node.take(NotStarted("c", 2, "ErrImagePull", "no such image"))
+    assert node.state()["state"]["waiting"]["reason"] == "ErrImagePull"
+    assert conditions(node)["Ready"] == "False"
+
+
+def test_a_pod_that_is_deleted_while_its_image_changes_shows_how_the_container_ended() -> None:
+    node = Node(pod()).ready().run().take(Sync(pod({"name": "c", "image": "new"})))
+    node.take(Sync(pod({"name": "c", "image": "new"}, deleting=5))).exits(137)
+    assert node.state()["state"]["terminated"]["exitCode"] == 137
+    assert (node.status["phase"], conditions(node)["Ready"]) == ("Failed", "False")
+
+
 def test_a_missing_image_backs_off_and_recovers() -> None:
     node = Node(pod()).ready()
     node.take(NotStarted("c", 1, "ErrImagePull", "no such image"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from steersman_cluster.nodes.pod_state import (
+    DEFINITION_CHANGED,
     Container,
     Effect,
     End,
@@ -177,9 +178,10 @@ class _Step:
                 continue
             if container.stage is Stage.RUNNING and not self.pod_state.finished:
                 self._stop(
-                    index, f"Container {container.name} definition changed, will be restarted", self.pod_state.grace
+                    index, f"Container {container.name} {DEFINITION_CHANGED}, will be restarted", self.pod_state.grace
                 )
-                self.change(index, backoff=0.0)
+                # The kubelet writes no status between the end of the old container and the start of the new one.
+                self.change(index, backoff=0.0, ready=container.ready)
             elif container.stage is Stage.WAITING:
                 self.change(index, backoff=0.0, pull_backoff=0.0, retry_at=0.0)
 
@@ -201,6 +203,7 @@ class _Step:
             exit=None,
             reason="",
             message="",
+            kill="" if before.stage is Stage.STARTING else before.kill,
             pull_backoff=0.0,
         )
         present = f'Container image "{image}" already present on machine and can be accessed by the pod'
@@ -215,6 +218,8 @@ class _Step:
             return
         if container.stage is not Stage.STARTING:
             return
+        if container.replacing:
+            container = self.change(index, kill="", ready=False, started=False)
         image = container.spec.get("image") or ""
         if event.reason == "ErrImagePull":
             wait = min(LONGEST_BACKOFF, container.pull_backoff * 2 or FIRST_BACKOFF)
@@ -258,7 +263,9 @@ class _Step:
             container.started_at or None,
             container.id,
         )
-        self.change(index, stage=Stage.EXITED, exit=ended, ready=False, started=False)
+        kept = container.replacing
+        ready, started = container.ready and kept, container.started and kept
+        self.change(index, stage=Stage.EXITED, exit=ended, ready=ready, started=started)
 
     def _end(self, termination: Termination) -> None:
         if self.pod_state.termination is None and not self.pod_state.finished:
@@ -338,7 +345,7 @@ class _Step:
     def _comes_back(self, container: Container) -> bool:
         if container.role is Role.EPHEMERAL:
             return False
-        if container.role is Role.SIDECAR or "definition changed" in container.kill:
+        if container.role is Role.SIDECAR or container.replacing:
             return True
         code = container.exit.code if container.exit is not None else 0
         if _has_rule(container.spec, code):
@@ -363,7 +370,8 @@ class _Step:
                 return
         container = self.containers[index]
         attempt = container.attempt + 1
-        self.change(index, stage=Stage.STARTING, attempt=attempt, kill="", retry_at=0.0)
+        kill = container.kill if container.replacing else ""
+        self.change(index, stage=Stage.STARTING, attempt=attempt, kill=kill, retry_at=0.0)
         self.effects.append(Start(container.name, attempt))
 
     def _wait(self, index: int) -> None:
@@ -421,6 +429,7 @@ class _Step:
         """Stop what runs: sidecars last, the last of them first. Then the Pod is finished, or removed."""
         if phase != self.pod_state.closing:
             self.set(closing=phase)
+        self._abandon_replacements()
         grace = self.pod_state.grace
         mains = [i for i, c in enumerate(self.containers) if c.role is not Role.SIDECAR and c.live]
         sidecars = [i for i, c in enumerate(self.containers) if c.role is Role.SIDECAR and c.live]
@@ -444,6 +453,12 @@ class _Step:
         self.set(finished=phase)
         if self.pod_state.deleting:
             self._remove()
+
+    def _abandon_replacements(self) -> None:
+        """Show the containers that no new one replaces as they are."""
+        for index, container in enumerate(self.containers):
+            if container.replacing:
+                self.change(index, kill="", ready=False, started=False)
 
     def _remove(self) -> None:
         if not self.pod_state.removed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from steersman_cluster.objects import Object, dig, meta, uid_of
 
@@ -86,6 +86,10 @@ class Exit:
     container_id: str = ""
 
 
+DEFINITION_CHANGED: Final = "definition changed"
+"""A part of `Container.kill` where the image of the container changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """One container's progress."""
@@ -125,6 +129,11 @@ class Container:
     def name(self) -> str:
         """The name of the Pod."""
         return self.spec["name"]
+
+    @property
+    def replacing(self) -> bool:
+        """Whether it is stopped and started again because its definition changed."""
+        return DEFINITION_CHANGED in self.kill
 
     @property
     def live(self) -> bool:

@@ -94,6 +94,8 @@ def _ready(container: Container) -> bool:
 
 def _state(pod_state: PodState, container: Container) -> Object:
     stage = container.stage
+    if container.replacing and container.started_at:
+        return {"running": {"startedAt": time_of(container.started_at)}}
     if stage in (Stage.RUNNING, Stage.STOPPING) and container.started_at and container.exit is None:
         return {"running": {"startedAt": time_of(container.started_at)}}
     if stage is Stage.EXITED and container.exit is not None:

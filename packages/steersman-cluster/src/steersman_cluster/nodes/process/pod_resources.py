@@ -204,6 +204,7 @@ class PodResources:
             name: str = mount["name"]
             source = self.volumes[name]
             payload = any(kind in kinds.get(name, {}) for kind in _PAYLOADS)
+            image = "image" in kinds.get(name, {})
             sub: str = mount.get("subPath") or expand(mount.get("subPathExpr") or "", env)
             if sub:
                 if ".." in sub.split("/") or sub.startswith("/"):
@@ -211,12 +212,12 @@ class PodResources:
                 source = source / sub
                 if payload:
                     source = source.resolve()
+                elif image and (source.is_symlink() or not source.is_dir()):
+                    raise ConfigError(f'subPath "{sub}" is not a directory of the image volume "{name}"')
                 elif not (seen := self._visible(source)).exists():
                     _open_directory(seen)
             claim: Object = kinds.get(name, {}).get("persistentVolumeClaim") or {}
-            read_only = (
-                payload or "image" in kinds.get(name, {}) or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
-            )
+            read_only = payload or image or bool(mount.get("readOnly")) or bool(claim.get("readOnly"))
             found.append(Mount(source, mount["mountPath"], read_only))
         return found
 
@@ -244,7 +245,11 @@ class PodResources:
         return found
 
     def sysctls(self, *, network: bool) -> dict[str, str]:
-        """Return the Pod's kernel parameters by their paths below /proc/sys, those of a network namespace if it has one."""
+        """Return the Pod's kernel parameters by their paths below /proc/sys.
+
+        Args:
+            network: Whether the Pod has a network namespace: without one, parameters of the network are the machine's.
+        """
         values = {
             str(one["name"]).replace(".", "/"): str(one["value"])
             for one in dig(self.pod, "spec", "securityContext", "sysctls", default=[])
