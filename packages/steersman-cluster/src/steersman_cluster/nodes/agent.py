@@ -192,7 +192,7 @@ class Agent:
         self.post(node_pod.uid, Tick() if rejected is None else End(rejected))
 
     def _unfinished(self, node_pod: NodePod) -> Iterator[Object]:
-        """Yield the other Pods of a Pod's node that still hold what they use of the node."""
+        """Yield the unfinished Pods of a node, except for one Pod."""
         for other in self.pods.values():
             if other is not node_pod and other.node == node_pod.node and not other.pod_state.finished:
                 yield other.pod_state.pod

@@ -37,7 +37,7 @@ _STREAM: Final = 1
 
 
 async def check(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: str, authority: str) -> str:
-    """Ask a server for its health; return "" for SERVING, else what is wrong.
+    """Ask a server for its health; return "" for SERVING, else the problem.
 
     Args:
         reader: The connection to the server.
