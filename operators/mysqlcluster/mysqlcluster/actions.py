@@ -140,13 +140,21 @@ class ConfirmComplete(Action, frozen=True, tag="ConfirmComplete"):
 
 
 class SetVariables(Action, frozen=True, tag="SetVariables"):
-    """Set dynamic server variables; those that need a restart appear in `MemberState.restart_required`."""
+    """Make these the variables of `spec.config`: dynamic ones are set, the others wait for a restart.
+
+    Variables that are missing here return to their defaults with the next restart. The member reports the revision, and
+    in `MemberState.settings_error` why the server refused them.
+    """
 
     values: Mapping[str, str]
+    revision: str
 
 
 class Restart(Action, frozen=True, tag="Restart"):
-    """Restart the server, not the container. It starts read-only with replication stopped."""
+    """Restart the server, not the container; starts it and returns.
+
+    The server starts read-only with replication stopped.
+    """
 
     reason: str
 
@@ -163,7 +171,11 @@ class CreateAccounts(Action, frozen=True, tag="CreateAccounts"):
 
 
 class Drain(Action, frozen=True, tag="Drain"):
-    """Close client connections and refuse new ones, before the member is removed."""
+    """Let clients leave before the member is removed; starts it and returns.
+
+    The agent reports not ready at once, and closes the connections that are left after `drain_seconds`. The end is
+    `MemberState.drained`; a `SetSource` ends it, too.
+    """
 
     drain_seconds: float = 10.0
 

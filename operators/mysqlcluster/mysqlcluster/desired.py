@@ -23,6 +23,7 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
     RestorePoint,
     UpdatePolicy,
 )
+from mysqlcluster.server_settings import refusal
 
 __all__ = [
     "AnyCluster",
@@ -181,8 +182,11 @@ def check_supported(want: Desired) -> None:
     """Refuse what this version of the operator cannot run.
 
     Raises:
-        SpecError: There is no engine of the flavor, or the version is older than the engine supports.
+        SpecError: There is no engine of the flavor, its version is too old, or a variable is reserved.
     """
+    for name, value in want.config.items():
+        if problem := refusal(name, value):
+            raise SpecError(f"spec.config.{name}", value, problem)
     first = SUPPORTED_FROM.get(want.flavor)
     if first is None:
         raise SpecError(

@@ -97,6 +97,14 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     version: str = ""
     restart_required: tuple[str, ...] = ()
     """Variables whose configured value differs from the running one, and which only a restart can change."""
+    settings_revision: str = ""
+    """The revision of `spec.config` that this member has taken over, or has refused with `settings_error`."""
+    settings_error: str = ""
+    """Why the server refused a variable; it goes on with the values before."""
+    draining: bool = False
+    """Clients are asked to leave; the member is not ready."""
+    drained: bool = False
+    """The time to leave is over, and the connections that were left are closed."""
     clone: CloneProgress = CloneProgress()
     disk_used_ratio: float = 0.0
     connections: int = 0

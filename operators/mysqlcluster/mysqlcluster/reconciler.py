@@ -9,7 +9,7 @@ from steersman import Context, MergePatch, Result
 from steersman.client import Conflict, Invalid, NotFound
 from steersman.k8s import Pod, Secret
 
-from mysqlcluster import children, credentials, metrics, names
+from mysqlcluster import children, credentials, metrics, names, server_settings
 from mysqlcluster.actions import CreateAccounts
 from mysqlcluster.agents import Agents, observe, perform
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
@@ -163,6 +163,8 @@ def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: Switc
         max_lag_seconds=want.failover.max_lag_seconds,
         degrade_to_async=want.replication.degrade_to_async,
         reclone=want.rejoin.errant_policy == "Reclone",
+        settings=tuple(sorted(want.config.items())),
+        settings_revision=server_settings.revision(want.config),
         paused=want.paused,
         force=force,
         switch_to=switch.target,
@@ -222,7 +224,11 @@ async def _label(want: Desired, state: ClusterState, seen: Observation, ctx: Con
     """Keep the label of each Pod in step with its role; the Services select by it."""
     pods = {pod.metadata.name: pod for pod in ctx.list(Pod, labels=names.labels(want.key.name))}
     # The labels of former roles go first, so that no Service leads to two primaries.
-    wanted = sorted(((role_of(state, member), member.name) for member in seen.members), key=lambda each: each[0] != "")
+    stays = names.members(want.key.name, want.size)
+    roles = {member.name: role_of(state, member) for member in seen.members}
+    # A replica that leaves gets no new clients.
+    kept = [("" if role == "replica" and name not in stays else role, name) for name, role in roles.items()]
+    wanted = sorted(kept, key=lambda each: each[0] != "")
     for role, name in wanted:
         pod = pods.get(name)
         if pod is None or pod.metadata.labels.get(names.ROLE_LABEL, "") == role:

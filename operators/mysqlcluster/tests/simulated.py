@@ -10,16 +10,20 @@ from mysqlcluster.actions import (
     ConfirmComplete,
     CreateAccounts,
     Demote,
+    Drain,
     Fence,
     Initialize,
     Promote,
+    Restart,
     SetAckCount,
     SetSource,
+    SetVariables,
     StopReplication,
 )
 from mysqlcluster.agents import ActionError
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.observation import MemberState, Role, unreachable
+from mysqlcluster.server_settings import revision
 
 ORIGIN = "00000000-0000-0000-0000-000000000001"
 
@@ -28,9 +32,13 @@ class DataPlane:
     """The members of one cluster; also the source of agents and the agents themselves."""
 
     def __init__(self, *names: str) -> None:
-        self.members = {name: MemberState(name, server_up=True, version="11.8.9") for name in names}
+        self.members = {
+            name: MemberState(name, server_up=True, version="11.8.9", settings_revision=revision({})) for name in names
+        }
         self.down: set[str] = set()
         self.acknowledged = 0
+        self.static: set[str] = {"innodb_log_file_size"}
+        """Variables that only a restart changes."""
         self.actions: list[Action] = []
 
     async def of(self, key, token, authority):
@@ -89,8 +97,18 @@ class DataPlane:
                     io_running=True,
                     sql_running=True,
                     semi_sync_replica=action.acknowledge,
+                    draining=False,
+                    drained=False,
                     lag_seconds=0.0,
                 )
+            case SetVariables():
+                fixed = [name for name in action.values if name in self.static]
+                return replace(member, settings_revision=action.revision, restart_required=tuple(fixed))
+            case Drain():
+                return replace(member, draining=True, drained=True)
+            case Restart():
+                self.start(member.name)
+                return replace(self.members[member.name], restart_required=())
             case ConfirmComplete():
                 return replace(member, complete=True)
             case _:

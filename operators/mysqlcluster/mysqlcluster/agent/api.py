@@ -116,7 +116,7 @@ class AgentServer:
 
     async def _ready(self, _: web.Request) -> web.StreamResponse:
         state = await self._member.state()
-        ready = state.server_up and state.role is not Role.NONE
+        ready = state.server_up and state.role is not Role.NONE and not state.draining
         return web.Response(text=state.role.value, status=200 if ready else 503)
 
 

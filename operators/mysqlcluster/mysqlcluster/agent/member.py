@@ -14,15 +14,16 @@ from typing import assert_never
 import msgspec
 from steersman.logs import get_logger
 
-from mysqlcluster import actions
+from mysqlcluster import actions, server_settings
+from mysqlcluster.agent.accounts import accounts_of
 from mysqlcluster.agent.copies import fetch_copy, receive_copy, send_copy
 from mysqlcluster.agent.process import CommandError, ServerProcess, run_command
 from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
+from mysqlcluster.agent.variables import apply_variables
 from mysqlcluster.backup.restore import RESTORE_FAILURES, RestoreSource, restore
 from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
-from mysqlcluster.engines.base import Account
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.observation import CloneProgress, MemberState, Role
 
@@ -37,6 +38,7 @@ FENCE_APPLY_SECONDS = 1.0
 DEMOTE_SECONDS = 1.0
 """Time that a demotion waits for commits after it has closed the connections; then the server is killed."""
 POLL_SECONDS = 0.02
+DRAIN_POLL_SECONDS = 0.1
 
 SERVER_ERRORS = (OSError, TimeoutError, DriverError)
 
@@ -79,6 +81,9 @@ class Member:
         self._role = Role.NONE
         self._source = ("", "")
         self._restart_required: tuple[str, ...] = ()
+        self._settings_revision = server_settings.revision(settings.server_settings)
+        self._settings_error = ""
+        self._draining: asyncio.Task[None] | None = None
         self._copy = CloneProgress()
         self._lag: float | None = None
         self._copying: asyncio.Task[None] | None = None
@@ -89,6 +94,7 @@ class Member:
 
     def _server_starts(self) -> None:
         self._role = Role.NONE
+        self._restart_required = ()
         lost = self._record.has_relay_log
         complete = self._record.complete and not lost
         self._save(starts=self._record.starts + 1, complete=complete, has_relay_log=False)
@@ -111,9 +117,10 @@ class Member:
 
     async def close(self) -> None:
         """Stop copying and stop the server."""
-        if self._copying is not None:
-            self._copying.cancel()
-            await asyncio.gather(self._copying, return_exceptions=True)
+        for task in (self._copying, self._draining):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self._server.stop()
 
     # Reports.
@@ -132,6 +139,10 @@ class Member:
             starts=record.starts,
             accounts_revision=record.accounts_revision,
             restart_required=self._restart_required,
+            settings_revision=self._settings_revision,
+            settings_error=self._settings_error,
+            draining=self._draining is not None,
+            drained=self._draining is not None and self._draining.done(),
         )
         if facts is None:
             return state
@@ -225,7 +236,7 @@ class Member:
             if action.epoch < self._record.epoch:
                 raise RefusedError(f"epoch {action.epoch} is lower than {self._record.epoch}, which is stored")
             if self._copying is not None and not self._copying.done():
-                raise RefusedError("a copy is under way")
+                raise RefusedError("a copy or a restart is under way")
             if isinstance(action, actions.Promote) and action.epoch != self._record.epoch:
                 raise RefusedError(
                     f"this member is in epoch {self._record.epoch}, not in {action.epoch}; fence it first"
@@ -264,13 +275,14 @@ class Member:
             case actions.ConfirmComplete():
                 await self._confirm_complete(GtidSet.parse(action.received))
             case actions.SetVariables():
-                await self._set_variables(dict(action.values))
+                await self._set_variables(action)
             case actions.Restart():
-                await self._restart()
+                self._copying = asyncio.create_task(self._restart_in_background(action.reason))
             case actions.CreateAccounts():
                 await self._create_accounts(action.revision)
             case actions.Drain():
-                await self._drain(action.drain_seconds)
+                if self._draining is None:
+                    self._draining = asyncio.create_task(self._drain(action.drain_seconds))
             case _:
                 assert_never(action)
 
@@ -340,6 +352,9 @@ class Member:
         async with self._session() as session:
             await self._engine.set_source(session, source, acknowledge=action.acknowledge)
         self._role, self._source = Role.REPLICA, (action.source, action.host)
+        if self._draining is not None:
+            self._draining.cancel()
+            self._draining = None
 
     async def _demote(self, drain_seconds: float) -> None:
         """End all commits. A commit that still waits for an acknowledgement ends with the server."""
@@ -370,15 +385,11 @@ class Member:
                     await self._engine.kill(session, connection)
 
     async def _drain(self, seconds: float) -> None:
-        async with self._session() as session:
-            left = await self._engine.client_sessions(session)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    while left:
-                        await asyncio.sleep(POLL_SECONDS)
-                        left = await self._engine.client_sessions(session)
-            for connection in left:
-                await self._engine.kill(session, connection)
+        with contextlib.suppress(*SERVER_ERRORS):
+            async with asyncio.timeout(seconds), self._session() as session:
+                while await self._engine.client_sessions(session):  # noqa: ASYNC110 - the server has no event for it
+                    await asyncio.sleep(DRAIN_POLL_SECONDS)
+        await self._close_clients()
 
     async def _set_ack_count(self, ack_count: int) -> None:
         if self._role is not Role.PRIMARY:
@@ -396,24 +407,37 @@ class Member:
             raise RefusedError(f"{missing.count} transactions are missing: {str(missing)[:200]}")
         self._save(complete=True)
 
-    async def _set_variables(self, values: dict[str, str]) -> None:
-        waiting = set(self._restart_required)
-        async with self._session() as session:
-            for name, value in values.items():
-                if await self._engine.set_variable(session, name, value):
-                    waiting.discard(name)
-                elif self._options.settings.get(name) != value:
-                    waiting.add(name)
-        merged = {**self._options.settings, **values}
-        self._options = msgspec.structs.replace(self._options, settings=merged)
+    async def _set_variables(self, action: actions.SetVariables) -> None:
+        """Keep what the server refuses out of its configuration: it would not start with it.
+
+        A server that does not answer takes the settings with its next start: those before may be why it does not start.
+        """
+        self._settings_error = ""
+        waiting: tuple[str, ...] = ()
+        try:
+            if await self._facts() is not None:
+                async with self._session() as session:
+                    waiting = await apply_variables(self._engine, session, self._options.settings, action.values)
+        except (DriverError, ValueError) as problem:
+            self._settings_error = str(problem)
+            self._settings_revision = action.revision
+            return
+        self._options = msgspec.structs.replace(self._options, settings=dict(action.values))
         self._server.options = self._options
-        self._restart_required = tuple(sorted(waiting))
+        self._settings_revision = action.revision
+        self._restart_required = tuple(sorted({*self._restart_required, *waiting}))
+
+    async def _restart_in_background(self, reason: str) -> None:
+        _log.info("server_restart", reason=reason)
+        try:
+            await self._restart()
+        except SERVER_ERRORS as problem:
+            _log.error("server_restart_failed", problem=str(problem) or type(problem).__name__)
 
     async def _restart(self, *, kill: bool = False) -> None:
         await self._server.stop(kill=kill)
         await self._server.start()
         await self._until_up()
-        self._restart_required = ()
 
     async def _create_accounts(self, revision: str) -> None:
         secrets = self._secrets()
@@ -421,19 +445,7 @@ class Member:
             raise RefusedError(f"the mounted Secret has revision {secrets.revision!r}, not {revision!r}")
         if self._role is not Role.PRIMARY:
             raise RefusedError("this member is not the primary")
-        tls = self._options.tls_authority is not None
-        accounts = [
-            Account("replication", secrets.replication_password, ("REPLICATION SLAVE",), require_tls=tls),
-            Account(
-                secrets.application_user,
-                secrets.application_password,
-                database=secrets.application_database,
-                require_tls=tls,
-            ),
-        ]
-        if secrets.exporter_password:
-            privileges = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR", "SELECT")
-            accounts.append(Account("exporter", secrets.exporter_password, privileges, require_tls=tls))
+        accounts = accounts_of(secrets, require_tls=self._options.tls_authority is not None)
         async with self._session() as session:
             for account in accounts:
                 await self._engine.apply_account(session, account)

@@ -130,6 +130,10 @@ class Policy(msgspec.Struct, frozen=True):
     switch_to: str = ""
     """The member that a switchover is requested to; `*` lets the operator choose."""
     switch_reason: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    """Server variables, sorted by name."""
+    settings_revision: str = ""
+    """The revision of `settings`."""
     backup: str = ""
     """Backup that a new cluster starts from."""
     until_time: str = ""

@@ -9,6 +9,7 @@ from mysqlcluster.actions import (
     Clone,
     ConfirmComplete,
     Demote,
+    Drain,
     Fence,
     Promote,
     SetAckCount,
@@ -16,7 +17,7 @@ from mysqlcluster.actions import (
     StopReplication,
 )
 from mysqlcluster.gtid import GtidSet
-from mysqlcluster.machine import switchover
+from mysqlcluster.machine import settings, switchover
 from mysqlcluster.machine.failover import POLL_SECONDS, is_lost
 from mysqlcluster.machine.state import (
     ClusterState,
@@ -63,6 +64,7 @@ def watch(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
     return (
         _judge(state, primary, seen)
         or _change_quorum(policy, state, primary, seen)
+        or settings.adjust(policy, state, primary, seen)
         or _rejoin(policy, state, primary, seen)
     )
 
@@ -117,7 +119,7 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if member.role is Role.PRIMARY:
         return Demote(member=member.name, epoch=state.epoch)
     if member.name not in policy.members:
-        return StopReplication(member=member.name, epoch=state.epoch) if member.io_running else None
+        return _leave(state, member)
     if not member.initialized:
         return _clone(state, primary, member, keep_copy=False)
     if not member.server_up:
@@ -128,7 +130,8 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if not primary.logged.contains(member.received) and not member.follows(primary.name, state.epoch):
         return None  # it is not judged yet
     acknowledge = member.name in state.quorum.members
-    if not member.follows(primary.name, state.epoch) or member.semi_sync_replica != acknowledge:
+    settled = member.follows(primary.name, state.epoch) and not member.draining
+    if not settled or member.semi_sync_replica != acknowledge:
         return SetSource(
             member=member.name,
             epoch=state.epoch,
@@ -140,6 +143,17 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if not member.complete and member.received.contains(primary.executed):
         return ConfirmComplete(member=member.name, epoch=state.epoch, received=str(primary.executed))
     return None
+
+
+def _leave(state: ClusterState, member: MemberState) -> Action | None:
+    """Return what brings a member nearer to its removal: its clients leave first."""
+    if not member.io_running:
+        return None
+    if member.server_up and not member.draining:
+        return Drain(member=member.name, epoch=state.epoch)
+    if member.server_up and not member.drained:
+        return None
+    return StopReplication(member=member.name, epoch=state.epoch)
 
 
 def _clone(state: ClusterState, primary: MemberState, member: MemberState, *, keep_copy: bool) -> Clone:

@@ -20,6 +20,7 @@ from mysqlcluster.actions import (
     Clone,
     ConfirmComplete,
     Demote,
+    Drain,
     Fence,
     Promote,
     SetAckCount,
@@ -46,6 +47,7 @@ class Member(NamedTuple):
     complete: bool = True
     promoted: int = 1
     """The epoch that the member was promoted in last."""
+    drained: bool = False
     connected: bool = True
     """The network reaches this member: a partition, or a process that is stopped for a while."""
 
@@ -125,6 +127,8 @@ def observed(name: str, member: Member, connected: bool) -> MemberState:
         complete=member.complete,
         epoch=member.epoch,
         role=member.role,
+        draining=member.drained,
+        drained=member.drained,
         read_only=member.role is not Role.PRIMARY,
         executed=gtids(member.log),
         source=f"db-{member.source}" if configured else "",
@@ -249,6 +253,8 @@ class Model:
         match action:
             case Fence() | StopReplication():
                 return with_member(world, number, self.fenced(member))
+            case Drain():
+                return with_member(world, number, member._replace(drained=True))
             case ApplyRelayLog():
                 return with_member(world, number, member)
             case Demote():
@@ -261,7 +267,7 @@ class Model:
             case SetSource():
                 source = self.names.index(action.source)
                 follower = member._replace(
-                    role=Role.REPLICA, source=source, acknowledges=action.acknowledge, ack_count=0
+                    role=Role.REPLICA, source=source, acknowledges=action.acknowledge, ack_count=0, drained=False
                 )
                 return with_member(world, number, follower)
             case SetAckCount():

@@ -1,0 +1,25 @@
+"""The accounts of a cluster, with the least privileges that each needs."""
+
+from __future__ import annotations
+
+from mysqlcluster.agent.settings import Secrets
+from mysqlcluster.engines.base import Account
+
+__all__ = ["accounts_of"]
+
+EXPORTER_PRIVILEGES = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR", "SELECT")
+
+
+def accounts_of(secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
+    """Return the accounts of the Secret; none has a privilege that passes `read_only`."""
+    replication = Account("replication", secrets.replication_password, ("REPLICATION SLAVE",), require_tls=require_tls)
+    application = Account(
+        secrets.application_user,
+        secrets.application_password,
+        database=secrets.application_database,
+        require_tls=require_tls,
+    )
+    if not secrets.exporter_password:
+        return (replication, application)
+    exporter = Account("exporter", secrets.exporter_password, EXPORTER_PRIVILEGES, require_tls=require_tls)
+    return (replication, application, exporter)

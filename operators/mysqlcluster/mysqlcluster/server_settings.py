@@ -1,0 +1,53 @@
+"""The server variables of `spec.config`: which names users may set, and the revision that members report."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+__all__ = ["RESERVED", "refusal", "revision", "spelled"]
+
+RESERVED = frozenset(
+    {
+        "basedir", "bind_address", "binlog_format", "datadir", "gtid_binlog_state", "gtid_domain_id", "gtid_slave_pos",
+        "gtid_strict_mode", "init_file", "init_slave", "innodb_flush_log_at_trx_commit", "lc_messages_dir",
+        "local_infile", "log_bin", "log_error", "log_slave_updates", "pid_file", "plugin_dir", "port", "read_only",
+        "relay_log", "replicate_do_db", "replicate_ignore_db", "report_host", "rpl_semi_sync_master_enabled",
+        "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_master_wait_point",
+        "rpl_semi_sync_slave_enabled", "secure_file_priv", "server_id", "skip_name_resolve", "skip_slave_start",
+        "slave_net_timeout", "socket", "sql_log_bin", "ssl_ca", "ssl_cert", "ssl_key", "super_read_only",
+        "sync_binlog", "sync_relay_log", "tmpdir", "user",
+    }
+)  # fmt: skip
+"""Variables on which the safety of replication rests, and places and identities that the operator chooses."""
+PREFIXES = ("skip_", "loose_", "disable_", "enable_", "maximum_")
+"""The server reads an option with one of these prefixes as another option."""
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,79}")
+
+
+def spelled(name: str) -> str:
+    """Return the one spelling of a variable: lower case, with underscores."""
+    return name.lower().replace("-", "_")
+
+
+def refusal(name: str, value: str) -> str:
+    """Return why a user may not set a variable; empty if it is allowed."""
+    one = spelled(name)
+    if _NAME.fullmatch(one) is None:
+        return "is not the name of a server variable"
+    if one in RESERVED:
+        return "is set by the operator; remove it"
+    if one.startswith(PREFIXES):
+        return "has a prefix that makes another option of it; set the variable itself"
+    if any(letter in value for letter in "\n\r\0"):
+        return "has a line break"
+    return ""
+
+
+def revision(settings: Mapping[str, str]) -> str:
+    """Return a text that changes when a variable does."""
+    digest = hashlib.sha256()
+    for name, value in sorted((spelled(name), value) for name, value in settings.items()):
+        digest.update(f"{len(name)}:{name}{len(value)}:{value}".encode())
+    return digest.hexdigest()[:12]
