@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from steersman.cache import NO_MEMORY_POLICY, Cache, MemoryPolicy
 from steersman.client import NO_RETRIES, Client
@@ -41,10 +41,12 @@ from steersman.operator.shutdown import cancel_and_wait, close_cache, first_comp
 from steersman.operator.startup import describe_unsynced, start_caches, wait_for_api_server, wait_for_kinds_of
 from steersman.operator.tracing import Tracing, require_tracing, start_tracing
 from steersman.operator.transports import DryRunTransport, GatedTransport, TracedTransport
-from steersman.operator.webhooks import Webhooks
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
-from steersman.webhook.http import WebhookServer
+
+if TYPE_CHECKING:
+    from steersman.operator.webhooks import Webhooks
+    from steersman.webhook.http import WebhookServer
 
 __all__ = ["Replica", "run_operator"]
 
@@ -110,7 +112,7 @@ class Replica:
         now: Now = utc_now,
         transport: Callable[[Config], Transport] = transport_for,
         registers_as: Config | None = None,
-        webhook_server: type[WebhookServer] = WebhookServer,
+        webhook_server: type[WebhookServer] | None = None,
         definitions: Sequence[Mapping[str, Any]] = (),
         memory: MemoryPolicy = NO_MEMORY_POLICY,
     ) -> None:
@@ -124,7 +126,7 @@ class Replica:
             now: The wall clock.
             transport: Makes the transport of each client.
             registers_as: The user that registers webhooks outside of the cluster; `config` by default.
-            webhook_server: The class of the server that the API server calls.
+            webhook_server: The class of the server that the API server calls; by default `WebhookServer`.
             definitions: The CustomResourceDefinitions to install where the settings ask for it.
             memory: The memory settings of the process while caches fill; by default none.
         """
@@ -197,19 +199,11 @@ class Replica:
             waits=not self.settings.dry_run,
         )
         self._controllers = controllers = ControllerSet(self.operator, cache, runtime, self.settings, rng=self._rng)
-        webhooks = self._webhooks = Webhooks(
-            self.operator,
-            self.settings,
-            self._config,
-            await self._registrar(stack, system),
-            cache,
-            runtime,
-            tracing,
-            self._webhook_server,
-        )
+        if self.operator.webhooks:
+            self._webhooks = self._make_webhooks(await self._registrar(stack, system), cache, runtime, tracing)
         stopped = asyncio.create_task(stop.wait(), name="stop")
         over = asyncio.create_task(self._over.wait(), name="over")
-        start = asyncio.create_task(self._start(system, cache, runtime, controllers, elector, webhooks), name="start")
+        start = asyncio.create_task(self._start(system, cache, runtime, controllers, elector), name="start")
         try:
             await first_completed(stopped, over, start)
             if start.done():
@@ -238,7 +232,6 @@ class Replica:
         runtime: Runtime,
         controllers: ControllerSet,
         elector: LeaderElector | None,
-        webhooks: Webhooks,
     ) -> None:
         await wait_for_api_server(system, self._config, self._rng, self._set_unready)
         self._unready = "the caches are not synced yet"
@@ -246,10 +239,12 @@ class Replica:
             self._unready = "the CustomResourceDefinitions are not installed yet"
             await self._install_crds()
             self._unready = "the caches are not synced yet"
-        if webhooks.wanted:
-            self.health.ready["webhooks"] = webhooks.unready
-        await webhooks.start()
-        warm = elector is None or self.settings.warm_standby or webhooks.reads
+        webhooks = self._webhooks
+        if webhooks is not None:
+            if webhooks.wanted:
+                self.health.ready["webhooks"] = webhooks.unready
+            await webhooks.start()
+        warm = elector is None or self.settings.warm_standby or (webhooks is not None and webhooks.reads)
         if warm:
             await self._start_caches(cache)
         if elector is not None:
@@ -345,10 +340,17 @@ class Replica:
     # Parts.
 
     async def _registrar(self, stack: AsyncExitStack, system: Client) -> Client:
-        if self._registers_as is None or not self.operator.webhooks:
+        if self._registers_as is None:
             return system
         transport = self._make_transport(self._registers_as)
         return await stack.enter_async_context(Client(self._registers_as, transport=transport))
+
+    def _make_webhooks(self, registrar: Client, cache: Cache, runtime: Runtime, tracing: Tracing | None) -> Webhooks:
+        from steersman.operator.webhooks import Webhooks  # loaded for operators with webhooks only
+        from steersman.webhook.http import WebhookServer
+
+        server = self._webhook_server or WebhookServer
+        return Webhooks(self.operator, self.settings, self._config, registrar, cache, runtime, tracing, server)
 
     def _make_elector(self, system: Client) -> LeaderElector | None:
         settings = self.settings

@@ -9,8 +9,7 @@ from steersman.models import KindLike
 from steersman.operator.declarations import WebhookDeclaration
 from steersman.operator.names import OPERATOR_NAME
 from steersman.operator.signatures import converted, reviewed, views_of, webhook_handler
-from steersman.webhook.admission import Purpose
-from steersman.webhook.configuration import WebhookOptions, WebhookRule, path_of
+from steersman.webhook.configuration import Purpose, WebhookOptions, WebhookRule, path_of
 
 __all__ = ["WebhookDecorators"]
 

@@ -55,7 +55,7 @@ _WAYS_OUT: Final = (
 
 
 class Webhooks:
-    """The webhooks of one replica: `start`, then `close`. Does nothing for an operator without any."""
+    """The webhooks of one replica: `start`, then `close`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Webhooks:
         cache: Cache,
         runtime: Runtime,
         tracing: Tracing | None,
-        server_type: type[WebhookServer] = WebhookServer,
+        server_type: type[WebhookServer],
     ) -> None:
         self._operator = operator
         self._settings = settings
@@ -83,8 +83,8 @@ class Webhooks:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is anything to serve, and somewhere to serve it."""
-        return bool(self._operator.webhooks) and self._settings.webhook_bind_address not in ("", "0")
+        """Whether the settings name an address to serve on."""
+        return self._settings.webhook_bind_address not in ("", "0")
 
     @property
     def reads(self) -> bool:
@@ -93,8 +93,6 @@ class Webhooks:
 
     async def start(self) -> None:
         """Serve, and see to it that we are asked. Raises `BindError` and `SettingsError`."""
-        if not self._operator.webhooks:
-            return
         address = parse_address(self._settings.webhook_bind_address)
         if address is None:
             log.warning("webhooks_not_served", reason="--webhook-bind-address is 0")

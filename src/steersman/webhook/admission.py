@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -30,16 +30,16 @@ from steersman.webhook.admission_review import (
     read_review,
     refused,
 )
+from steersman.webhook.configuration import Purpose
 from steersman.webhook.denials import AdmissionRefusedError
 from steersman.webhook.http import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.review_timeout import response_timeout
 from steersman.webhook.view_patch import patch_of
 
-__all__ = ["Admission", "AdmissionRoute", "Hook", "Purpose", "Reads"]
+__all__ = ["Admission", "AdmissionRoute", "Hook", "Reads"]
 
 T = TypeVar("T")
-Purpose = Literal["defaulter", "validator", "mutator"]
 
 log = get_logger("webhook")
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from steersman.models import ResourceInfo, View
-from steersman.webhook.admission import Purpose
 
-__all__ = ["ClientConfig", "MatchCondition", "WebhookOptions", "WebhookRule", "configurations", "path_of"]
+__all__ = ["ClientConfig", "MatchCondition", "Purpose", "WebhookOptions", "WebhookRule", "configurations", "path_of"]
+
+Purpose: TypeAlias = Literal["defaulter", "validator", "mutator"]
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 

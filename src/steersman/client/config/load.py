@@ -9,13 +9,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from steersman.client.config.base import ANONYMOUS, Config, TlsConfig, check_server
+from steersman.client.config.base import Config
 from steersman.client.config.errors import ConfigError
 from steersman.client.config.incluster import SERVICE_ACCOUNT, in_cluster_config, is_in_cluster
-from steersman.client.config.kubeconfig import Entry, Kubeconfig, load_kubeconfig
-from steersman.client.config.oidc import Fetch, fetch_with_aiohttp
-from steersman.client.config.proxy import check_proxy, proxy_from_environment
-from steersman.client.config.users import authenticator, ca_bundle, impersonation
 from steersman.telemetry.clock import Now, utc_now
 
 
@@ -27,7 +23,6 @@ def load_config(
     home: Path | None = None,
     service_account: Path = SERVICE_ACCOUNT,
     now: Now = utc_now,
-    fetch: Fetch = fetch_with_aiohttp,
 ) -> Config:
     """Load the configuration from the first of these sources that exists.
 
@@ -36,43 +31,19 @@ def load_config(
     plugin. Raises `ConfigError` with the file, the entry, the field and what to do.
     """
     env = os.environ if env is None else env
-    if kubeconfig is not None:
-        merged = load_kubeconfig([Path(kubeconfig)], must_exist=True)
-        return config_from(merged, context, env=env, now=now, fetch=fetch)
-    files = _default_files(env, home)
-    merged = load_kubeconfig(files)
-    if not merged.empty:
-        return config_from(merged, context, env=env, now=now, fetch=fetch)
+    files = _default_files(env, home) if kubeconfig is None else [Path(kubeconfig)]
+    if kubeconfig is not None or not all(map(_is_absent, files)):
+        from steersman.client.config.contexts import config_from
+        from steersman.client.config.kubeconfig import load_kubeconfig
+
+        merged = load_kubeconfig(files, must_exist=kubeconfig is not None)
+        if kubeconfig is not None or not merged.empty:
+            return config_from(merged, context, env=env, now=now)
     if is_in_cluster(env) and context is None:
         return in_cluster_config(env=env, directory=service_account)
     raise ConfigError(
         f"no Kubernetes configuration found (searched {', '.join(map(str, files)) or 'nothing: no home directory'})",
         hint="set KUBECONFIG, pass a kubeconfig file, or run in a Pod with a ServiceAccount",
-    )
-
-
-def config_from(
-    merged: Kubeconfig,
-    context: str | None,
-    *,
-    env: Mapping[str, str],
-    now: Now = utc_now,
-    fetch: Fetch = fetch_with_aiohttp,
-) -> Config:
-    """Return the configuration of one context of a kubeconfig. Raises `ConfigError`."""
-    chosen = merged.context(context)
-    cluster = merged.cluster_of(chosen)
-    user = merged.user_of(chosen)
-    server = check_server(cluster.text("server"), source=str(cluster.file), entry=cluster.label)
-    return Config(
-        server=server,
-        tls=_tls(cluster),
-        auth=authenticator(user, cluster, now=now, fetch=fetch) if user else ANONYMOUS,
-        namespace=chosen.text("namespace") or "default",
-        proxy=_proxy(cluster, server, env),
-        impersonate=impersonation(user) if user else None,
-        context=chosen.name,
-        disable_compression=cluster.flag("disable-compression"),
     )
 
 
@@ -87,19 +58,11 @@ def _default_files(env: Mapping[str, str], home: Path | None) -> list[Path]:
     return [home / ".kube" / "config"]
 
 
-def _tls(cluster: Entry) -> TlsConfig:
-    ca = ca_bundle(cluster, "certificate-authority")
-    insecure = cluster.flag("insecure-skip-tls-verify")
-    if insecure and ca is not None:
-        raise cluster.error(
-            "insecure-skip-tls-verify and a certificate authority exclude each other",
-            "insecure-skip-tls-verify",
-            "remove insecure-skip-tls-verify (recommended) or the certificate authority",
-        )
-    return TlsConfig(ca_pem=ca, server_name=cluster.text("tls-server-name") or None, insecure=insecure)
-
-
-def _proxy(cluster: Entry, server: str, env: Mapping[str, str]) -> str | None:
-    if url := cluster.text("proxy-url"):
-        return check_proxy(url, source=str(cluster.file), entry=cluster.label)
-    return proxy_from_environment(server, env)
+def _is_absent(file: Path) -> bool:
+    try:
+        os.lstat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False  # the attempt to read the file explains what is wrong with it
+    return False
