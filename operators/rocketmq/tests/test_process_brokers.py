@@ -126,8 +126,11 @@ def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_i
     assert report.sound, report
 
 
-def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop):
-    routes = started(cluster, shop, **MODES["DLEDGER"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop, mode):
+    if mode == "CONTROLLER":
+        cluster.apply(CONTROLLER)
+    routes = started(cluster, shop, **MODES[mode])
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
     members = group_of(cluster)["members"]
     with Workload(routes, [("mq-0", 0)]) as workload:
