@@ -458,6 +458,23 @@ async def test_an_image_is_not_copied_where_the_kernel_has_layers(place: Place) 
     assert (home / "layer/upper/lib64/new").read_text() == "changed\n"
 
 
+@pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
+@pytest.mark.skipif(not works("namespaces", "/tmp"), reason="no writable layers above directories here")
+async def test_the_entries_of_an_images_root_can_be_moved_and_removed(place: Place) -> None:
+    root = root_with(place.directory / "rootfs", "sh", "mv", "rm", "cat")
+    (root / "file").write_text("of the image\n")
+    (root / "gone").mkdir()
+    (root / "srv" / "sub").mkdir(parents=True)
+    (root / "srv" / "sub" / "data").write_text("below\n")
+    images(place, app={"root": "rootfs"})
+    command = ["sh", "-c", "mv /file /moved && rm -r /gone && cat /moved /srv/sub/data"]
+    mounts = [{"name": "v", "mountPath": path} for path in ("/srv/new", "/srv/sub/new")]
+    container = {"image": "app", "command": command, "volumeMounts": mounts}
+    assert await place.ran("p", container, volumes=[{"name": "v"}]) == "of the image\nbelow\n"
+    assert (root / "file").exists()
+    assert (root / "gone").exists()
+
+
 @ROOT
 @pytest.mark.parametrize("mode", ["namespaces", "plain"], indirect=True)
 async def test_a_container_that_uses_more_memory_than_its_limit_is_killed_with_that_reason(place: Place) -> None:

@@ -95,12 +95,17 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
 def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str, overlay: list[str]) -> None:
     """Put the container's root directory together at `place` and make it this process's own."""
     mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    if overlay:
-        mount_overlay(*overlay)
     name = os.fsencode(hostname)
     with contextlib.suppress(OSError):
         _call("sethostname", name, ctypes.c_size_t(len(name)))
-    mount("tmpfs", place, "tmpfs", 0, "mode=0755")
+    if overlay:
+        # The layer itself is the root directory: entries of the root that were mounts could not be moved or removed.
+        merged = overlay[3]
+        mount_overlay(*overlay)
+        mount(merged, place, None, _MS_BIND)
+        ops = [op for op in ops if op[2].count("/") > 1 or op[1] != merged + op[2]]
+    else:
+        mount("tmpfs", place, "tmpfs", 0, "mode=0755")
     for what, source, target in ops:
         _perform(what, source, place + target)
     os.chroot(place)
@@ -119,7 +124,8 @@ def set_sysctls(values: dict[str, str]) -> None:
 
 def _perform(what: str, source: str, target: str) -> None:
     if what == "symlink":
-        os.symlink(source, target)
+        if not os.path.lexists(target):
+            os.symlink(source, target)
     elif what == "tmpfs":
         mount("tmpfs", target, "tmpfs", 0, "mode=0755")
     elif what == "remount-ro":
