@@ -77,7 +77,7 @@ class _Kind:
 
 
 def ordered(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """In an order in which each finds what it needs; otherwise as given."""
+    """Return the documents in an order in which the dependencies of each come first; otherwise as given."""
     return sorted(manifests, key=lambda manifest: _RANK.get(manifest.kind, _BETWEEN))
 
 
@@ -89,10 +89,10 @@ async def load(
     field_manager: str = "steersman-load",
     force: bool = False,
 ) -> AsyncGenerator[Outcome]:
-    """Apply manifests in an order that works; yields the outcome of each, as soon as it is known.
+    """Apply manifests in the order of their dependencies; yields the outcome of each as soon as it is known.
 
-    `namespace` is for objects that name none. `force` takes over fields that others manage, instead of failing with
-    what they are. Refusals become outcomes; a server that cannot be reached raises `ClientError`.
+    `namespace` is for objects without one. `force` takes over fields of other managers; without it such a conflict is
+    the outcome. API errors become outcomes; an unreachable server raises `ClientError`.
     """
     loader = _Loader(client, namespace, field_manager, force)
     waiting: list[Manifest] = []

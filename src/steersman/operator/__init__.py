@@ -6,7 +6,7 @@ A name is loaded from its module at its first use, so that the command line can 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it from typing would cost more than the rest of this module
+TYPE_CHECKING = False  # An import from typing would cost more than the rest of this module.
 
 if TYPE_CHECKING:
     from steersman.operator.context import Context, SyncContext

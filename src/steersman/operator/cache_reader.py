@@ -112,7 +112,7 @@ class CacheReader:
                 view, namespace=namespace or ALL_NAMESPACES, labels=selector, owner=owner, index=index
             )
         except NotCachedError:
-            if not namespace:  # no namespace matches the operator's selector at the moment
+            if not namespace:  # No namespace matches the operator's selector now.
                 return ()
             raise self._outside_namespaces(namespace) from None
 

@@ -101,7 +101,7 @@ class ControllerSet:
             backoff=declared.backoff,
             rng=self._rng,
         )
-        mapper_reader = runtime.reader([*views, declared.kind], reader.user)  # mappers look for the reconciled kind
+        mapper_reader = runtime.reader([*views, declared.kind], reader.user)  # Mappers look for the reconciled kind.
 
         def mapper_context(obj: Any) -> Context:
             return Context(runtime, mapper_reader, namespace=obj.metadata.namespace)

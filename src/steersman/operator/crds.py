@@ -24,7 +24,7 @@ _VERB: Final = re.compile(r"cannot (\w+) resource")
 
 
 class CrdInstallError(Exception):
-    """A definition cannot be installed; the message names it, the reason and the way out."""
+    """A definition cannot be installed; the message names it, the reason and the solution."""
 
 
 async def install_crds(
@@ -32,14 +32,14 @@ async def install_crds(
 ) -> None:
     """Apply definitions and return when all of them are served.
 
-    Several replicas may do so at once. Fields of other managers stay, but for those that `definitions` name: these
-    are taken over.
+    Several replicas may do so at the same time. Fields of other managers stay, except those that `definitions` contain:
+    these are taken over.
 
     Args:
-        client: A client that repeats what fails in passing.
+        client: A client that retries transient errors.
         definitions: The CustomResourceDefinitions, complete with apiVersion and kind.
         manager: The field manager.
-        dry_run: Let the API server check the definitions, and keep none.
+        dry_run: Let the API server check the definitions, and store none.
 
     Raises:
         CrdInstallError: The API server refuses a definition, or does not serve it in time.

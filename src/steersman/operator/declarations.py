@@ -1,7 +1,7 @@
-"""What an operator declares, as frozen values: controllers, finalizers, timers, hooks, permissions, webhooks.
+"""The declarations of an operator, as frozen values: controllers, finalizers, timers, hooks, permissions, webhooks.
 
-The decorators of `Operator` make them; the run loop, and whatever derives manifests from an operator, read them.
-Each knows where in the user's code it was made, for errors that can be clicked on. Nothing here runs anything.
+The decorators of `Operator` create them; the run loop and the manifest generators read them. Each has its place in the
+user's code, for error messages. Nothing here runs anything.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = [
 
 
 class DeclarationError(TypeError):
-    """Something declared wrongly; the message begins with the file, the line and the name of the function."""
+    """A declaration is invalid; the message begins with the file, the line and the name of the function."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the source something was declared."""
+    """The place of a declaration in the source."""
 
     file: str
     line: int
@@ -55,7 +55,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A user's function: how to call it, and where it is."""
+    """A user's function, how to call it, and its place."""
 
     call: Callable[..., Any]
     is_async: bool
@@ -68,10 +68,9 @@ class Handler:
 class Watch:
     """Another kind whose changes lead to reconciles: `Watch(ConfigMap, to=mapper, where=predicate)`.
 
-    `to` maps an object to keys of the reconciled kind: `to_label("app")`, `to_owner(Kind)`, or a function of the
-    typed object that returns a `Key`, several or `None`; with a second parameter it is given a `Context` to read the
-    cache with, which is the controller's and belongs to no object. The kind is cached, and may be listed and read by
-    the controller.
+    `to` maps an object to keys of the reconciled kind: `to_label("app")`, `to_owner(Kind)`, or a function of the typed
+    object that returns a `Key`, several or `None`. With a second parameter the function receives a `Context` with the
+    reads of the controller, without a reconciled object. The kind is cached, and the controller may get and list it.
     """
 
     __slots__ = ("kind", "to", "where")
@@ -87,7 +86,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class ControllerDeclaration:
-    """One controller: its kind, its function, and what it watches."""
+    """One controller: its kind, its function, and its watches."""
 
     name: str
     kind: View[Any]
@@ -111,7 +110,7 @@ class ControllerDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class FinalizerDeclaration:
-    """What must happen before an object of `kind` may go; `name` is what stands in `metadata.finalizers`."""
+    """A finalizer of `kind`; `name` is its key in `metadata.finalizers`."""
 
     name: str
     kind: View[Any]
@@ -125,7 +124,7 @@ class FinalizerDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class TimerDeclaration:
-    """A function called every `interval` seconds on the leader, never twice at a time."""
+    """A function that the leader calls every `interval` seconds, never twice at a time."""
 
     name: str
     interval: float
@@ -140,7 +139,7 @@ class TimerDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class IndexDeclaration:
-    """What objects of a kind are found by, beside their key, owners and labels."""
+    """A cache index of a kind, besides those by key, owners and labels."""
 
     name: str
     kind: View[Any]
@@ -149,7 +148,7 @@ class IndexDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class HookDeclaration:
-    """Called once: after the lease is held and before controllers start, or after they have stopped."""
+    """A hook that runs once: with the lease and before controllers start, or after they have stopped."""
 
     when: Literal["startup", "shutdown"]
     handler: Handler
@@ -162,7 +161,7 @@ class HookDeclaration:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Something the operator may do beyond what its controllers imply."""
+    """A permission beyond those that controllers imply."""
 
     verbs: tuple[str, ...]
     kind: View[Any]
@@ -172,18 +171,18 @@ class Permission:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDeclaration:
-    """A function for admission (`rule` says of what), or for conversion of `kind` to the version `to`."""
+    """A function for admission (`rule` selects the requests), or for conversion of `kind` to the version `to`."""
 
     purpose: Literal["defaulter", "validator", "mutator", "converter"]
     kind: View[Any]
     handler: Handler
     takes: tuple[Literal["object", "old", "admission"], ...]
-    """What the function is given, in order."""
+    """The parameters of the function, in order."""
     rule: WebhookRule | None = None
     to: View[Any] | None = None
     reads: tuple[View[Any], ...] = ()
     sees: View[Any] | None = None
-    """What the function is given, where that is not `kind`: sub-resources have kinds of their own."""
+    """The type of the function's argument if it is not `kind`: subresources have other kinds."""
 
     @property
     def place(self) -> Place:

@@ -1,8 +1,8 @@
-"""The HTTP servers of a replica: probes, and metrics in the clear or over TLS with authorisation.
+"""The HTTP servers of a replica: probes, and metrics over plain HTTP or over TLS with authorization.
 
-Secure metrics follow controller-runtime: a bearer token is reviewed by the API server (TokenReview), and its user
-must be allowed to `get` the non-resource URL `/metrics` (SubjectAccessReview). Answers are cached for a minute,
-refusals for ten seconds.
+Secure metrics follow controller-runtime: the API server reviews the bearer token (TokenReview), and its user must be
+allowed to `get` the non-resource URL `/metrics` (SubjectAccessReview). Allowed tokens are cached for a minute, denied
+ones for ten seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ACCESS_REVIEW = dynamic("authorization.k8s.io/v1", "SubjectAccessReview", names
 
 
 def metrics_route() -> Route:
-    """`/metrics` in the format that the scraper asks for."""
+    """Return `/metrics` in the format that the scraper requests."""
 
     def route(visit: Visit) -> Answer:
         encode, content_type = choose_encoder(visit.headers.get("accept", ""))
@@ -53,7 +53,7 @@ def metrics_route() -> Route:
 
 
 def serve_probes(health: Health, settings: Settings) -> ThreadServer | None:
-    """Start the probe server; `None` when the settings want none. Raises `BindError`."""
+    """Start the probe server; returns `None` if the settings turn it off. Raises `BindError`."""
     address = parse_address(settings.health_probe_bind_address)
     if address is None:
         return None
@@ -63,7 +63,7 @@ def serve_probes(health: Health, settings: Settings) -> ThreadServer | None:
 
 
 def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
-    """Start the metrics server; `None` when the settings want none. Raises `BindError` and `SettingsError`."""
+    """Start the metrics server; returns `None` if the settings turn it off. Raises `BindError` and `SettingsError`."""
     address = parse_address(settings.metrics_bind_address)
     if address is None:
         return None
@@ -78,7 +78,7 @@ def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
 
 
 class Certificates:
-    """The certificate of a server: from a directory, read again when it changes, or self-signed."""
+    """The certificate of a server: from a directory, read again after a change, or self-signed."""
 
     def __init__(self, directory: Path | None, *, now: Now = utc_now) -> None:
         self._directory = directory
@@ -86,10 +86,10 @@ class Certificates:
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
         self._now = now
-        self.context()  # report what is wrong at once
+        self.context()  # Report invalid files at the start.
 
     def context(self) -> ssl.SSLContext:
-        """The context for the next connection."""
+        """Return the TLS context for the next connection."""
         with self._lock:
             version = self._current()
             if self._context is None or version != self._version:
@@ -128,7 +128,7 @@ class Certificates:
 
 
 def self_signed(now: Now) -> tuple[bytes, bytes]:
-    """A certificate for localhost and this host, valid for a year, and its key; both PEM."""
+    """Return a certificate for localhost and this host, valid for a year, and its key; both PEM."""
     import socket
     from datetime import timedelta
     from ipaddress import ip_address
@@ -161,7 +161,7 @@ def self_signed(now: Now) -> tuple[bytes, bytes]:
 
 
 class MetricsAuthorizer:
-    """Asks the API server whether the bearer of a token may read metrics; called from the server's threads."""
+    """Checks with the API server whether the user of a token may read metrics; called from the server's threads."""
 
     def __init__(
         self, client: Client, loop: asyncio.AbstractEventLoop, *, clock: Callable[[], float] = time.monotonic
@@ -173,7 +173,7 @@ class MetricsAuthorizer:
         self._lock = threading.Lock()
 
     def guard(self, route: Route) -> Route:
-        """`route`, for those who may."""
+        """Wrap `route` with the check of the permission."""
 
         def guarded(visit: Visit) -> Answer:
             refusal = self.authorize(visit.headers.get("authorization", ""), visit.path)
@@ -182,7 +182,7 @@ class MetricsAuthorizer:
         return guarded
 
     def authorize(self, authorization: str, path: str) -> Answer | None:
-        """`None` for who may; the refusal for who may not."""
+        """Return `None` for an authorized request, else the error response."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return Answer(401, b"a bearer token is needed\n", headers={"WWW-Authenticate": "Bearer"})

@@ -16,7 +16,7 @@ from steersman.operator.http_server import Answer, Route, Visit
 __all__ = ["Check", "Health", "loop_moves"]
 
 Check = Callable[[], str | None]
-"""Says `None` when all is well, else what is wrong in a few words. Called from another thread; must not block."""
+"""Returns `None` for success, else the problem in a few words. Called from another thread; must not block."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Health:
     ready: dict[str, Check] = field(default_factory=dict[str, Check])
 
     def routes(self) -> dict[str, Route]:
-        """The paths to serve."""
+        """Return the routes of the probe server."""
         return {
             "/healthz": lambda visit: _report("healthz", self.live, visit),
             "/livez": lambda visit: _report("livez", self.live, visit),
@@ -61,7 +61,7 @@ def _ask(check: Check) -> str | None:
 
 
 def loop_moves(stalled_for: Callable[[], float], limit: float) -> Check:
-    """A liveness check that fails when the event loop has stood still for `limit` seconds (R6)."""
+    """Return a liveness check that fails when the event loop has been blocked for `limit` seconds (R6)."""
 
     def check() -> str | None:
         stalled = stalled_for()

@@ -1,9 +1,8 @@
-"""A small HTTP server in threads of its own, for probes and metrics.
+"""An HTTP server in separate threads, for probes and metrics.
 
-It is the standard library's, not the event loop's: a probe that shares the loop it judges cannot answer when the
-loop stands still (R6), and a scrape should not wait behind reconciles. It answers GET and HEAD on fixed paths, reads
-no bodies, serves a bounded number of connections at a time and closes slow ones. It never binds more than it is told
-to.
+It is based on the standard library and independent of the event loop: a liveness probe must answer while the loop is
+blocked (R6), and a scrape should not wait for reconciles. It serves GET and HEAD on fixed paths, reads no bodies,
+limits the number of connections and closes slow ones. It binds only the configured address.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _SLOWEST_CLIENT = 10.0
 
 
 class BindError(Exception):
-    """An address that cannot be listened on; says which, why, and which setting to change."""
+    """An address cannot be used; the message has the address, the reason and the setting to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A request as a route sees it."""
+    """The request that a route receives."""
 
     path: str
     query: str
@@ -54,9 +53,9 @@ Route: TypeAlias = Callable[[Visit], Answer]
 
 
 class ThreadServer:
-    """Serves `routes` on `address` until closed; each connection has a thread, of which there are never many.
+    """Serves `routes` on `address` until closed, with one thread per connection and a limit on connections.
 
-    `tls` is asked for each new connection, so that renewed certificates are used at once. Raises `BindError`.
+    Calls `tls` for each new connection, so that renewed certificates are used at once. Raises `BindError`.
     """
 
     def __init__(
@@ -85,12 +84,12 @@ class ThreadServer:
 
     @property
     def address(self) -> Address:
-        """Where it really listens, also when port 0 was asked for."""
+        """The address in use, with the real port if port 0 was configured."""
         host, port = self._server.socket.getsockname()[:2]
         return Address(str(host), int(port))
 
     def close(self) -> None:
-        """Stop listening; connections that are being served end by themselves."""
+        """Stop listening; open connections end after their response."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=5)
@@ -115,7 +114,7 @@ class _Server(HTTPServer):
         super().__init__((address.host, address.port), _Handler)
 
     def server_bind(self) -> None:
-        # HTTPServer's own looks the host's name up in the DNS, which may take seconds.
+        # HTTPServer's own method resolves the host name with DNS, which may take seconds.
         socket_server_bind(self)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -129,14 +128,15 @@ class _Server(HTTPServer):
         try:
             request.settimeout(_SLOWEST_CLIENT)
             connection = request
-            if self.tls is not None:  # the handshake happens here, so that a silent client blocks nobody else
+            # The handshake happens in this thread, so that a silent client does not block other clients.
+            if self.tls is not None:
                 connection = self.tls().wrap_socket(request, server_side=True)
             try:
                 self.finish_request(connection, client_address)
             finally:
                 self.shutdown_request(connection)
         except (OSError, ValueError):
-            request.close()  # a client that went away, or does not speak TLS
+            request.close()  # The client disconnected, or its bytes are not TLS.
         except Exception:
             log.exception("request_failed", server=self.server_address)
             request.close()
@@ -144,7 +144,7 @@ class _Server(HTTPServer):
             self.slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: `_serve` has dealt with it."""
+        """Log nothing: `_serve` handles errors."""
 
 
 def socket_server_bind(server: HTTPServer) -> None:
@@ -189,4 +189,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: probes every few seconds are no news."""
+        """Log nothing: probes arrive every few seconds."""

@@ -1,4 +1,4 @@
-"""The metrics of the operator room, named as client-go and controller-runtime name them."""
+"""The metrics of `steersman.operator`, with the names of client-go and controller-runtime."""
 
 from __future__ import annotations
 

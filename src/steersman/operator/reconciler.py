@@ -1,7 +1,7 @@
-"""Between a controller's worker and the user's function: read the object, finalizers, call, status.
+"""One reconcile: reads the object, runs finalizers, calls the user's function, writes the status.
 
-The function sees a typed, immutable object that is no older than our own last write. What it returns is checked and
-written; what cannot be read is reported once and left alone until it changes (W9).
+The function receives a typed, immutable object that includes this process's last write. Its result is checked and
+written. An object that does not fit its class is reported once and skipped until it changes (W9).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ log = get_logger("reconcile")
 
 
 class Reconciler:
-    """Reconciles one declared controller's keys; `reconcile` is what its workers call.
+    """Reconciles the keys of one declared controller; workers call `reconcile`.
 
-    `alone` says that no other controller reads objects of its kind.
+    `alone` means that no other controller reads objects of its kind.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Reconciler:
 
     @property
     def reconcile(self) -> Callable[[Request], Awaitable[Result | None]]:
-        """One reconcile, with a span where traces are wanted. Raises what the user's function raises."""
+        """Run one reconcile, with a span if tracing is on. Raises the exceptions of the user's function."""
         return self._reconcile if self._runtime.tracing is None else self._traced
 
     async def _traced(self, request: Request) -> Result | None:
@@ -70,7 +70,7 @@ class Reconciler:
             return await self._reconcile(request)
 
     def close(self) -> None:
-        """Let the threads go; those that still work are left behind."""
+        """Release the threads without waiting for running functions."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -94,7 +94,7 @@ class Reconciler:
                 field_manager=self._runtime.field_manager,
             )
             if outcome.state is FinalizerState.ADDED:
-                return Result(requeue_after=0.0)  # `where` may filter the change that this was
+                return Result(requeue_after=0.0)  # `where` may exclude this change.
             if outcome.state is not FinalizerState.READY:
                 return Result(requeue_after=outcome.requeue_after) if outcome.requeue_after is not None else None
         elif entry.deleting and not self.declaration.terminating:
@@ -107,12 +107,12 @@ class Reconciler:
                 returned = await self._call(handler, request, obj)
             return None if returned is None else await self._conclude(obj, returned, entry)
         except TerminalError as problem:
-            # It will not be tried again, so whoever looks at the object must be told why nothing happens.
+            # The object is not retried before it changes, so the Event must explain why nothing happens.
             self._runtime.event(obj, problem.reason, str(problem), type="Warning", action="Reconcile")
             raise
 
     async def _settled(self, key: Key) -> None:
-        """Wait for own writes that reads could miss (C2): of the own kind to this object, of other kinds to any."""
+        """Wait for own writes that reads could miss (C2): of the reconciled kind only those to this object."""
         cache = self._runtime.cache
         await self._reader.wait_for_own_writes()
         if cache.outstanding(self._view, key):
@@ -133,7 +133,7 @@ class Reconciler:
         return await self._conclude(obj, returned)
 
     def _conclude(self, obj: Any, returned: Any, entry: Entry | None = None) -> Awaitable[Result | None]:
-        """Do what a reconcile returned says: write the status, ask for a later run."""
+        """Process the result of a reconcile: write the status, schedule the next run."""
         if isinstance(returned, Result):
             status, after = returned.status, returned.requeue_after
         else:
@@ -200,7 +200,7 @@ class Reconciler:
         except asyncio.CancelledError:
             if self._runtime.stopping or work.done():
                 raise
-            # A thread cannot be ended. Its key stays with it until it ends, or it would be reconciled twice at a time.
+            # A thread cannot be cancelled. Its key stays locked until it ends, or two reconciles could run for it.
             log.warning(
                 "blocking_function_timed_out", hint="a plain function cannot be cancelled; give it timeouts of its own"
             )
@@ -208,7 +208,7 @@ class Reconciler:
             raise
 
     def _report(self, entry: Entry, problem: UndecodableError) -> None:
-        """Say that the object does not fit: the cache has logged it once, an Event tells who looks at the object."""
+        """Record an Event that the object does not fit its class; the cache has logged it once."""
         self._undecodable.inc()
         try:
             subject = entry.object(metadata_of(self._view))

@@ -166,8 +166,8 @@ class Replica:
             tracing = start_tracing(self.operator.name) if self.settings.tracing else None
             if tracing is not None:
                 stack.callback(tracing.close)
-            # Leases, reviews and the like: connections of their own, so that no flood of writes delays a renewal, and
-            # no retries beneath those that the election makes itself.
+            # Leases and reviews have separate connections, so that many writes do not delay a renewal, and have no
+            # retries below those of the election.
             system = await stack.enter_async_context(
                 Client(self._config, transport=self._make_transport(self._config), retries=NO_RETRIES)
             )
@@ -248,7 +248,7 @@ class Replica:
         if warm:
             await self._start_caches(cache)
         if elector is not None:
-            self._unready = ""  # a standby that can take over is ready
+            self._unready = ""  # A standby that can take over is ready.
             await elector.acquire()
             self._hold = self._lasting(elector.hold(), "lease")
         if not warm:
@@ -315,7 +315,7 @@ class Replica:
         runtime.stopping = True
         await cancel_and_wait(start)
         lost = self._hold is not None and self._hold.done()
-        grace = 0.0 if lost else self.settings.shutdown_grace  # no write is possible without the lease
+        grace = 0.0 if lost else self.settings.shutdown_grace  # No write is possible without the lease.
         if self._tasks:
             log.info("shutdown_started", grace=grace)
         for timer in self._timers:
@@ -370,7 +370,7 @@ class Replica:
         return self.elector
 
     def _lock_pod(self, stack: AsyncExitStack) -> None:
-        """If the UID of the Pod is known, lock the Pod until the end and use an identity that names it (L1)."""
+        """Lock the Pod if its UID is known, and use an identity with the UID (L1)."""
         uid = self.settings.pod_uid
         if not uid or not self.settings.leader_elect:
             return

@@ -1,7 +1,6 @@
-"""Reads a user's function: its place, the kind in its first annotation, whether it may be called as it will be.
+"""Reads the signature of a user's function: its place, its kind, and whether its parameters fit.
 
-A wrong signature is reported when the module is imported, with file, line and name, and never at the first event at
-night.
+A wrong signature is reported at the import of the module, with file, line and name, and not at the first event.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _METHODS: Final[dict[Purpose, str]] = {
 }
 """The method of a class or instance that is used as a webhook."""
 Shape = Literal["object", "context", "free"]
-"""`(obj, ctx)` or `(obj)`; `(ctx)` or `()`; anything."""
+"""`(obj, ctx)` or `(obj)`; `(ctx)` or `()`; any."""
 
 
 def place_of(what: Any) -> Place:
-    """Where a function or class was written; as precise as Python knows."""
+    """Return the place of a function or class in the source, as precise as Python knows it."""
     target: Any = what if inspect.isclass(what) or inspect.isroutine(what) else cast(Any, type(what))
     function: Any = inspect.unwrap(target)
     name = getattr(function, "__qualname__", repr(what)).removeprefix("<locals>.")
@@ -44,7 +43,7 @@ def place_of(what: Any) -> Place:
 
 
 def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler:
-    """The handler that a function, an instance or a class with a `reconcile` method is; raises `DeclarationError`."""
+    """Return the handler of a function, an instance, or a class with `reconcile`; raises `DeclarationError`."""
     place = place_of(what)
     function = _callable(what, method, place)
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
@@ -69,7 +68,7 @@ def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler
 
 
 def webhook_handler(what: Any, purpose: Purpose) -> tuple[Handler, tuple[Literal["object", "old", "admission"], ...]]:
-    """The handler of a webhook, and what it takes: `(obj[, old][, ctx: Admission])`, `old` for validations only."""
+    """Return the handler and parameters of a webhook: `(obj[, old][, ctx: Admission])`, `old` for validators only."""
     from steersman.webhook.admission import Admission
 
     place = place_of(what)
@@ -100,7 +99,7 @@ def webhook_handler(what: Any, purpose: Purpose) -> tuple[Handler, tuple[Literal
 
 
 def kind_of(handler: Handler, kind: Any = None) -> View[Any]:
-    """The kind of the handler's first parameter, or `kind` where the annotation is a dynamic or metadata view."""
+    """Return the kind of the first parameter, or `kind` if the annotation is a dynamic or metadata view."""
     parameters = list(inspect.signature(handler.call).parameters.values())
     annotation = _annotations(handler.call, handler.place).get(parameters[0].name) if parameters else None
     if kind is not None:
@@ -146,9 +145,9 @@ def converted(handler: Handler, source: Any, target: Any) -> tuple[View[Any], Vi
 
 
 def reviewed(handler: Handler, kind: Any, subresources: Sequence[str]) -> tuple[View[Any], View[Any]]:
-    """The kind whose requests are reviewed, and the view in which the function sees what they bring.
+    """Return the kind of the reviewed requests, and the view of the objects that the function receives.
 
-    They differ for sub-resources alone, whose requests may bring another kind: then the annotation says which.
+    They differ only for subresources, whose requests may carry another kind, which the annotation names.
     """
     if kind is None or not subresources or "" in subresources:
         view = kind_of(handler, kind)
@@ -162,7 +161,7 @@ def reviewed(handler: Handler, kind: Any, subresources: Sequence[str]) -> tuple[
 
 
 def views_of(kinds: Any, what: str, place: Place) -> tuple[View[Any], ...]:
-    """The views of a list of kinds; raises `DeclarationError` that names the argument."""
+    """Return the views of a list of kinds; raises `DeclarationError` with the name of the argument."""
     if isinstance(kinds, type | View | str) or not isinstance(kinds, list | tuple | set | frozenset):
         raise place.error(f"{what}= takes a list of kinds, for example {what}=[Deployment]")
     views = [_view(kind, place, what) for kind in list(cast("list[Any]", kinds))]

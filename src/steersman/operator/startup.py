@@ -36,7 +36,7 @@ async def wait_for_api_server(
         try:
             version = (await client.server_version()).git_version
         except Forbidden:
-            pass  # the server accepts the credentials; a hardened cluster need not show its version
+            pass  # The server accepts the credentials, even if it does not allow them to read the version.
         except ClientError as problem:
             set_unready(f"the API server cannot be used: {problem}")
             if str(problem) != last_error:

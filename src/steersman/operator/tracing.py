@@ -1,8 +1,7 @@
-"""Optional OpenTelemetry: a span around each reconcile and each API request.
+"""Optional OpenTelemetry: a span for each reconcile and each API request.
 
-Without `tracing` in the settings nothing of OpenTelemetry is imported, and the hot path has one `is None` more.
-Exporters are configured by the `OTEL_*` environment variables, as everywhere. No span holds a header, a query or a
-body.
+Without the setting `tracing`, OpenTelemetry is not imported, and a request costs one more comparison with `None`. The
+`OTEL_*` environment variables configure the exporters. Spans contain no headers, queries or bodies.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["Tracing", "require_tracing", "start_tracing"]
 
 
 class Tracing:
-    """Spans of one process; made by `start_tracing`."""
+    """The spans of one process; created by `start_tracing`."""
 
     def __init__(self, tracer: Any, provider: Any = None) -> None:
         self._tracer = tracer
@@ -26,7 +25,7 @@ class Tracing:
 
     @contextmanager
     def reconcile(self, controller: str, kind: str, request: Request) -> Generator[None]:
-        """The span of one reconcile; an exception is recorded and marks it as failed."""
+        """Start the span of one reconcile; an exception is recorded and marks it as failed."""
         attributes = {
             "steersman.controller": controller,
             "k8s.object.kind": kind,
@@ -41,14 +40,14 @@ class Tracing:
 
     @contextmanager
     def request(self, method: str, path: str) -> Generator[Any]:
-        """The span of one API request, a child of the reconcile's where there is one."""
+        """Start the span of one API request, as a child of the reconcile's span if there is one."""
         attributes = {"http.request.method": method, "url.path": path}
         with self._tracer.start_as_current_span(f"{method} {path}", attributes=attributes) as span:
             yield span
 
     @contextmanager
     def admission(self, webhook: str, operation: str, kind: str, namespace: str, name: str) -> Generator[None]:
-        """The span of one admission review."""
+        """Start the span of one admission review."""
         attributes = {
             "steersman.webhook": webhook,
             "steersman.operation": operation,
@@ -60,7 +59,7 @@ class Tracing:
             yield
 
     def close(self) -> None:
-        """Send what has not been sent."""
+        """Export the remaining spans."""
         if self._provider is not None:
             self._provider.shutdown()
 
@@ -72,7 +71,7 @@ def require_tracing() -> None:
 
 
 def start_tracing(service: str) -> Tracing:
-    """Set up OpenTelemetry as its environment variables say; raises `MissingExtraError` without its packages."""
+    """Set up OpenTelemetry from its environment variables; raises `MissingExtraError` without its packages."""
     require_tracing()
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource

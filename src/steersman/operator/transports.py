@@ -1,6 +1,6 @@
-"""Transports around the client's own: the last gate before the wire, dry runs, spans.
+"""Transports around the client's own: the election gate, dry runs, spans.
 
-They stand below everything that writes, retries and queues of requests included, so that nothing can forget to ask.
+They are below all retries and queues, so that every request passes them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ __all__ = ["DryRunTransport", "GatedTransport", "TracedTransport", "WrappedTrans
 
 
 class WrappedTransport:
-    """Passes everything on, after `_before` has had its say; the base of those below."""
+    """Base class: forwards every call after `_before`."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
     def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
-        """What to ask instead, and within which time; raises for what may not be asked."""
+        """Return the request to send and its timeout; raises an exception to refuse it."""
         return query, timeout
 
     def request(
@@ -38,7 +38,7 @@ class WrappedTransport:
         timeout: float,
     ) -> Coroutine[Any, Any, Response]:
         """Send a request; see `Transport.request`."""
-        # The inner coroutine itself: every request passes here, and one more around it would only cost.
+        # Returns the inner coroutine: a coroutine of this method would cost time in every request.
         query, timeout = self._before(method, path, query, timeout)
         return self._inner.request(method, path, query=query, headers=headers, body=body, timeout=timeout)
 
@@ -69,7 +69,7 @@ class WrappedTransport:
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
         """Open a WebSocket; see `Transport.websocket`."""
-        # Exec and port-forward change the world, by whatever method they are asked for.
+        # Exec and port-forward can change state with any HTTP method.
         query, timeout = self._before("POST", path, query, timeout)
         return await self._inner.websocket(path, query=query, headers=headers, protocols=protocols, timeout=timeout)
 
@@ -79,7 +79,7 @@ class WrappedTransport:
 
 
 class GatedTransport(WrappedTransport):
-    """Refuses writes at the very moment of sending, and cuts the time of those it lets pass to the lease's (L2)."""
+    """Refuses writes at the time of sending without the lease, and limits their time to the lease's (L2)."""
 
     def __init__(self, inner: Transport, gate: LeaseGate) -> None:
         super().__init__(inner)
@@ -93,7 +93,7 @@ class GatedTransport(WrappedTransport):
 
 
 class DryRunTransport(WrappedTransport):
-    """Adds `dryRun=All` to whatever is not a read; the API server checks and admits it, and keeps nothing."""
+    """Adds `dryRun=All` to all writes: the API server checks and admits them, and stores nothing."""
 
     def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
         return query if method in READS else _dry(query), timeout
@@ -106,7 +106,7 @@ class DryRunTransport(WrappedTransport):
 
 
 class TracedTransport(WrappedTransport):
-    """Makes a span of each request. Watches are none: they last for minutes, and say nothing when they end."""
+    """Creates a span for each request except watches, which last for minutes."""
 
     def __init__(self, inner: Transport, tracing: Tracing) -> None:
         super().__init__(inner)

@@ -1,6 +1,6 @@
-"""Where a replica's webhooks have their certificate from: a Secret, a directory, or made for one run.
+"""The source of a replica's webhook certificates: a Secret, a directory, or certificates for one run.
 
-What the Secret and the configurations are called is settled here and in the manifests alike.
+The names of the Secret and the webhook configurations are defined here, for the manifests, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from steersman.webhook.rotation import CertificateLifetimes
 __all__ = ["certificates_for"]
 
 _MOST_LOOKS: Final = 4
-"""Looks at the Secret within one settling time."""
+"""The number of reads of the Secret within one settling time."""
 _SLOWEST: Final = 30.0
 _LONGEST_LIFE: Final = timedelta(days=3650)
 
@@ -29,9 +29,9 @@ _LONGEST_LIFE: Final = timedelta(days=3650)
 async def certificates_for(
     operator: Operator, settings: Settings, config: Config, client: Client
 ) -> ServingCertificates:
-    """The certificates to serve with, ready to be shown. Raises `SettingsError`, which says what to change.
+    """Return certificates that are ready to serve. Raises `SettingsError` with the setting to change.
 
-    `client` writes on every replica, leading or not.
+    Every replica writes through `client`, with or without the lease.
     """
     if settings.webhook_cert_dir:
         try:

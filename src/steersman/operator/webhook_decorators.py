@@ -213,7 +213,7 @@ class WebhookDecorators:
         from steersman.webhook.conversion_review import Conversion, missing
 
         found = missing([Conversion(w.kind, cast(Any, w.to), w.handler.call, str(w.place)) for w in conversions])
-        if found:  # objects that are stored in the one version could not be read in the other
+        if found:  # Objects that are stored in one version could not be read in the other.
             raise conversions[0].place.error(f"no conversion leads the way {', '.join(found)}: declare it, too")
 
     def _admission(

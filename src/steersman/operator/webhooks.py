@@ -1,8 +1,8 @@
-"""A replica's webhooks: the declared functions behind the server, and what makes the API server ask it.
+"""The webhooks of a replica: the server of the declared functions, and their registration at the API server.
 
-Served on every replica, leader or not (L4), from before the caches are filled: lists of a kind whose conversion we
-serve would wait for us. In a cluster, configurations come with the manifests and certificates from a Secret or a
-directory; elsewhere a run registers itself under a URL with an authority of its own, and takes that back at its end.
+Every replica serves them, with or without the lease (L4), before the caches are filled: a list of a kind with a
+conversion webhook needs them. In a cluster the manifests contain the configurations, and the certificates come from a
+Secret or a directory. Outside of it a run registers a URL with its own authority, and unregisters it at its end.
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class Webhooks:
 
     @property
     def reads(self) -> bool:
-        """Whether a webhook reads from the cache: then every replica fills its own."""
+        """Whether a webhook reads from the cache: then every replica fills its cache."""
         return any(w.reads for w in self._operator.webhooks)
 
     async def start(self) -> None:
-        """Serve, and see to it that we are asked. Raises `BindError` and `SettingsError`."""
+        """Start the server and the registration. Raises `BindError` and `SettingsError`."""
         address = parse_address(self._settings.webhook_bind_address)
         if address is None:
             log.warning("webhooks_not_served", reason="--webhook-bind-address is 0")
@@ -117,7 +117,7 @@ class Webhooks:
             await self._register(certificates, host, port)
 
     async def close(self) -> None:
-        """Let nobody ask us any more where that is ours to say, answer what has been asked, and stop."""
+        """Unregister if this run has registered the webhooks, finish running requests, and stop."""
         forgotten = await self._unregister()
         if self._server is not None:
             await self._server.close(min(5.0, self._settings.shutdown_grace), asked=not forgotten)
@@ -127,13 +127,13 @@ class Webhooks:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def unready(self) -> str | None:
-        """What keeps the server from being asked: a real handshake says (H2). Called from the probe's thread."""
+        """Return why the server is not reachable, after a real TLS handshake (H2). Called from the probe's thread."""
         if self._server is None:
             return "the webhook server does not listen yet"
         host, port = self._server.address
         return handshake(host if host not in ("0.0.0.0", "::", "") else "localhost", port)  # noqa: S104 - compared
 
-    # Parts.
+    # Helpers.
 
     async def _register(self, certificates: LocalCertificates, host: str, port: int) -> None:
         settings = self._settings
@@ -159,12 +159,12 @@ class Webhooks:
             await self._unregister()
             raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
         except WebhookUnreachableError as problem:
-            await self._unregister()  # or what they are asked about would be refused
+            await self._unregister()  # Without the server, the API server would refuse these requests.
             raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
         log.info("webhooks_registered", url=url, proved=proved)
 
     async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
-        """Do it, again and again while the API server is away or overwhelmed."""
+        """Register, with retries while the API server is unreachable or overloaded."""
         wait = 0.5
         while True:
             try:
@@ -177,7 +177,7 @@ class Webhooks:
             wait = min(2 * wait, _LONGEST_WAIT)
 
     async def _unregister(self) -> bool:
-        """Take back what this run has registered; whether it is certain that nobody asks any more."""
+        """Unregister; returns whether no more requests can arrive."""
         registration, self._registration = self._registration, None
         if registration is None:
             return False
@@ -239,7 +239,7 @@ class Webhooks:
 
 
 class _Reads:
-    """A webhook's view of the cache."""
+    """The reads of a webhook from the cache."""
 
     def __init__(self, cache: Cache, reader: CacheReader, views: Sequence[View[Any]]) -> None:
         self._cache = cache
@@ -254,7 +254,7 @@ class _Reads:
         return self._reader.list(view, namespace, labels, owner)
 
     async def ready(self) -> None:
-        """Wait until the cache has what is read; the request's deadline ends that."""
+        """Wait until the cache has synced; the timeout of the request limits the wait."""
         if not self._synced:
             await self._cache.wait_synced(None, self._informers())
             self._synced = True
@@ -264,7 +264,7 @@ class _Reads:
 
 
 def _client_ca(path: str | None) -> bytes | None:
-    """The file's certificates; raises `SettingsError` where there are none."""
+    """Return the certificates of the file; raises `SettingsError` if there are none."""
     if path is None:
         return None
     try:
@@ -287,10 +287,10 @@ def _shown(host: str) -> str:
 
 
 def handshake(host: str, port: int) -> str | None:
-    """What keeps a TLS connection from being accepted there; `None` where one is. Blocks for a moment."""
+    """Return why a TLS connection fails; `None` if it succeeds. Blocks for a moment."""
     import socket
 
-    # Whether somebody speaks TLS there; who that is, the API server verifies.
+    # This checks only that a TLS server listens; the API server verifies its certificate.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.sslsocket_class = ClosingSocket
     context.check_hostname = False

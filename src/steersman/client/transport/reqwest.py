@@ -3,7 +3,7 @@
 It needs the least CPU time per request among the maintained libraries, but in a running operator its thread and the
 event loop's thread pass the interpreter lock back and forth, which costs more than the request. Three properties of
 the library are corrected here: its exceptions report connections that broke after the request was sent as connect
-errors, so failures are told apart by their causes; it buffers streams by default; and a cancelled call can return a
+errors, so failures are distinguished by their causes; it buffers streams by default; and a cancelled call can return a
 result.
 
 A private CA is trusted in addition to the system's CAs, because the library cannot exclude those.

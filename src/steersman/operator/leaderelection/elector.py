@@ -1,12 +1,12 @@
-"""The shell around `election`: takes part for this process, and gates every write on the time that is left.
+"""Runs the state machine of the election for this process, and checks every write against the remaining lease.
 
-Only one replica may write. The others' lease requests, probes, metrics and webhooks go through a client without the
-gate. A lease that was lost is never sought again by the same process: what its reconciles assumed is no longer true,
-so the process ends with a failure and starts anew.
+Only one replica may write. Requests for leases, probes, metrics and webhooks use a client without this check. A
+process that lost its lease does not try again: the assumptions of its reconciles are no longer true, so it ends with
+a failure and restarts.
 
-Caveat: the API server has no fencing tokens. A process stopped by the kernel between the gate's check and the
-socket's write, for longer than `duration - renew_deadline`, could still send that one request. And deleting the
-Lease by hand while a fresh replica starts lets both lead until the old one's next renewal.
+Caveat: the API server has no fencing tokens. If the kernel stops a process between the check and the write to the
+socket for longer than `duration - renew_deadline`, it could still send that one request. If a person deletes the Lease
+while a new replica starts, both lead until the old one's next renewal.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _JITTER = 1.2
 
 
 class NotLeaderError(ClientError):
-    """A write that was not sent, because this replica does not hold the lease, or not for long enough (L2)."""
+    """A write was not sent, because this replica does not hold the lease, or not for long enough (L2)."""
 
 
 class LeadershipLostError(Exception):
-    """This replica led and leads no longer; it must stop."""
+    """This replica has lost the lease and must stop."""
 
 
 class LeaseApi(Protocol):
-    """The three requests that an election needs. A write fails with `Conflict` when the record has changed since."""
+    """The three requests of an election. A write fails with `Conflict` if the record has changed."""
 
     async def read(self) -> LeaseRecord | None:
         """Return the record; `None` if there is no Lease."""
@@ -68,16 +68,16 @@ class LeaseApi(Protocol):
 
 
 def monotonic() -> float:
-    """Seconds that go on while the machine sleeps, so that a lease runs out in a suspended virtual machine."""
+    """Return seconds of a clock that also runs in a suspended machine, so that a lease expires there."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class LeaseGate:
-    """Stands before every request that changes anything, and lets none pass without enough lease left (L2).
+    """Checks every write and refuses it without enough remaining lease (L2).
 
-    `check` looks at the clock at the very moment of the write: a loop that stood still for a minute finds the gate
-    shut even before it learns that another replica leads.
+    `check` reads the clock at the time of the write: after a minute with a blocked loop it refuses writes even before
+    the replica reads that another one leads.
     """
 
     __slots__ = ("_elector",)
@@ -86,21 +86,21 @@ class LeaseGate:
         self._elector = elector
 
     def check(self, verb: str, path: str) -> None:
-        """Raise `NotLeaderError` unless this replica leads and will for longer than a request may take."""
+        """Raise `NotLeaderError` unless this replica leads for longer than a request may take."""
         if not self._elector.may_write():
             raise NotLeaderError(f"{verb} {path} was not sent: {self._elector.explain()}")
 
     def remaining(self) -> float:
-        """Seconds within which a request sent now must have ended; requests' timeouts are cut to it."""
+        """Return the seconds in which a request that is sent now must end; request timeouts are limited to it."""
         return self._elector.remaining()
 
 
 @dataclass(slots=True)
 class LeaderElector:
-    """Seeks, holds and releases one lease.
+    """Acquires, holds and releases one lease.
 
-    `await acquire()` returns when this replica leads; `await hold()` returns never and raises `LeadershipLostError`;
-    `await release()` lets the next one lead at once, and belongs after everything that writes has stopped (L3).
+    `await acquire()` returns when this replica leads; `await hold()` never returns and raises `LeadershipLostError`;
+    `await release()` lets the next candidate lead at once, and belongs after the end of all writes (L3).
     """
 
     api: LeaseApi
@@ -112,7 +112,7 @@ class LeaderElector:
     clock: Callable[[], float] | None = None
     """Monotonic seconds; the loop's own by default, `monotonic` in a process that may be suspended."""
     ended_prefix: str = ""
-    """What the identities of ended processes of this Pod begin with; only for the holder of the Pod's lock (L1)."""
+    """The prefix of identities of ended processes of this Pod; only for the holder of the Pod's lock (L1)."""
     state: Election = field(init=False)
     gate: LeaseGate = field(init=False)
 
@@ -128,7 +128,7 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who held the lease when it was seen last, `""` for nobody."""
+        """The holder of the lease at the last read, `""` for none."""
         return self.state.seen.holder if self.state.seen is not None else ""
 
     def may_write(self) -> bool:
@@ -140,7 +140,7 @@ class LeaderElector:
         return self.state.remaining(self._time())
 
     def explain(self) -> str:
-        """Why this replica may not write, in words for an error."""
+        """Return why this replica may not write, for an error message."""
         state = self.state
         if state.phase is Phase.LEADING:
             overdue = self._time() - state.renew_by
@@ -150,7 +150,7 @@ class LeaderElector:
         return f"the lease {self.name} was {state.phase.value}" + (f": {state.why}" if state.why else "")
 
     async def acquire(self) -> None:
-        """Wait until this replica leads. Outages are waited out; refusals are logged each time they change."""
+        """Wait until this replica leads. Retries after failures; API errors are logged when they change."""
         log.info("lease_sought", lease=self.name, identity=self.identity)
         said = ""
         while not self.leading:
@@ -191,7 +191,7 @@ class LeaderElector:
             raise
 
     async def release(self) -> bool:
-        """Give the lease back if it is ours; never raises. The gate is shut before the request leaves."""
+        """Release the lease if this replica holds it; never raises. Writes are refused before the request is sent."""
         if not self.leading or self.state.seen is None:
             return False
         record = self.state.seen
@@ -209,13 +209,13 @@ class LeaderElector:
     async def _give_back(self, record: LeaseRecord) -> None:
         try:
             await self.api.write(self._claim(record, holder=""))
-        except Conflict:  # a renewal that was cut off may have been applied; one look decides
+        except Conflict:  # An interrupted renewal may have been applied; one read decides.
             current = await self.api.read()
             if current is not None and current.holder == self.identity:
                 await self.api.write(self._claim(current, holder=""))
 
     async def _try(self) -> float:
-        """One attempt of a standby; returns the longest it makes sense to wait before the next one."""
+        """Make one attempt of a standby; returns the longest useful delay before the next one."""
         record = await self.api.read()
         self.state = self.state.saw(record, self._time())
         sent_at = self._time()
@@ -225,7 +225,7 @@ class LeaderElector:
             case Acquire(known) | Renew(known):
                 written = await self.api.write(self._claim(known, holder=self.identity))
             case Wait(until):
-                # Just after the expiry, spread over a tenth of the retry period, for a short interregnum.
+                # Soon after the expiry, spread over a tenth of the retry period, for a short time without a leader.
                 return until - sent_at + self.timing.retry_period * 0.1 * self.rng.random()
         self.state = self.state.wrote(written, sent_at)
         return 0.0
@@ -234,8 +234,8 @@ class LeaderElector:
         known = self.state.seen
         assert known is not None
         sent_at = self._time()
-        # After a stall one last attempt is made even past the deadline, the gate being shut: it succeeds only if
-        # nobody else wrote the Lease meanwhile.
+        # After a blocked loop make one last attempt even past the deadline, without allowing writes: it succeeds only
+        # if no other candidate has written the Lease.
         limit = max(min(self.state.renew_by - sent_at, self.timing.renew_deadline / 2), self.timing.retry_period / 2)
         try:
             async with asyncio.timeout(limit):

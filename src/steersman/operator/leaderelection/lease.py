@@ -1,7 +1,7 @@
-"""The election's record as a `coordination.k8s.io/v1` Lease, read and written through a client without the gate.
+"""The record of the election as a `coordination.k8s.io/v1` Lease, read and written through a client without the gate.
 
-Writes are merge patches that name the resourceVersion they were based on: compare and swap, and labels, owner
-references or fields of newer API versions stay as they are.
+Writes are merge patches with the resourceVersion of the read (an optimistic lock). Labels, owner references and fields
+of newer API versions stay unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ApiLease:
         self._namespace = namespace
 
     async def read(self) -> LeaseRecord | None:
-        """The record as the API server has it now; `None` when there is no Lease."""
+        """Return the current record of the API server; `None` if there is no Lease."""
         try:
             found = await self._client.get(LEASE, self._name, namespace=self._namespace, timeout=_TIMEOUT)
         except NotFound:
@@ -37,7 +37,7 @@ class ApiLease:
         return record_of(found.body)
 
     async def create(self, record: LeaseRecord) -> LeaseRecord:
-        """Create the Lease; raises `AlreadyExists` when another candidate was faster."""
+        """Create the Lease; raises `AlreadyExists` if another candidate was faster."""
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -48,14 +48,14 @@ class ApiLease:
         return record_of(stored.body)
 
     async def write(self, record: LeaseRecord) -> LeaseRecord:
-        """Overwrite the record that has `record.version`; raises `Conflict` when it has changed since."""
+        """Overwrite the record with `record.version`; raises `Conflict` if it has changed."""
         patch = MergePatch({"metadata": {"resourceVersion": record.version}, "spec": spec_of(record)})
         stored = await self._client.patch(LEASE, self._name, patch, namespace=self._namespace, timeout=_TIMEOUT)
         return record_of(stored.body)
 
 
 def spec_of(record: LeaseRecord) -> dict[str, Any]:
-    """The wire form; a free lease has no holder, as client-go writes it."""
+    """Return the JSON of a record; a released lease has no holder, as in client-go."""
     return {
         "holderIdentity": record.holder or None,
         "leaseDurationSeconds": int(record.duration),
@@ -66,7 +66,7 @@ def spec_of(record: LeaseRecord) -> dict[str, Any]:
 
 
 def record_of(body: Mapping[str, Any]) -> LeaseRecord:
-    """Read a Lease that anybody may have written; what is missing or has another type counts as empty."""
+    """Parse a Lease of any writer; missing fields and those of another type count as empty."""
     spec = cast("Mapping[str, Any]", body.get("spec") or {})
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     return LeaseRecord(

@@ -1,12 +1,11 @@
-"""Leader election as a pure state machine: what a candidate has seen, what it may do next, until when it leads.
+"""Leader election as a pure state machine: the observed record, the next action, and the end of the lease.
 
-A lease record's own times are never compared with a clock: two machines' clocks differ. A candidate judges expiry by
-its monotonic clock from the moment *it* saw the record change, and a leader counts its lease from the moment
-*before* it sent the renewal. So the leader's reckoning always ends first. Nothing here sleeps, logs or talks to a
-server.
+Times in a lease record are never compared with a clock, because clocks of machines differ. A candidate measures the
+expiry with its monotonic clock from its *read* of the changed record, and a leader measures its lease from the moment
+*before* it sent the renewal. So the leader's time always ends first. Nothing here sleeps, logs or does I/O.
 
-A process that holds the lock of its Pod (`podlock`) waits for no lease of its predecessors in that Pod: they have
-ended, and an ended process writes nothing.
+A process that holds the lock of its Pod (`pod_lock`) does not wait for leases of its predecessors in that Pod: they
+have ended, and an ended process writes nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ __all__ = ["Acquire", "Action", "Create", "Election", "LeaseRecord", "LeaseTimin
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """How long a lease lasts, when its holder gives up renewing, and how often anybody tries; in seconds.
+    """The duration of a lease, the deadline of renewals, and the interval of attempts; in seconds.
 
-    The defaults are client-go's. Between `renew_deadline` and `duration` lies the time that requests in flight have
-    to end before another candidate may lead. Raises `ValueError` for timing under which two could lead, or nobody.
+    The defaults are client-go's. Requests in flight have the time between `renew_deadline` and `duration` to end before
+    another candidate may lead. Raises `ValueError` for times with which two replicas could lead, or none.
     """
 
     duration: float = 15.0
@@ -47,7 +46,7 @@ class LeaseTiming:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What the Lease says. `renewed` and `acquired` are opaque words that change; they are never read as times."""
+    """The content of the Lease. `renewed` and `acquired` are opaque strings; they are never parsed as times."""
 
     holder: str = ""
     duration: float = 0.0
@@ -55,11 +54,11 @@ class LeaseRecord:
     renewed: str = ""
     transitions: int = 0
     version: str = ""
-    """The resourceVersion that a write must name, so that it fails when anybody else wrote first."""
+    """The resourceVersion for the next write, which fails if another candidate wrote first."""
 
 
 class Phase(enum.Enum):
-    """Where a candidate stands. There is no way back from LOST: the process ends and starts anew."""
+    """The state of a candidate. LOST is final: the process ends and restarts."""
 
     STANDBY = "standby"
     LEADING = "leading"
@@ -69,7 +68,7 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before `until` (monotonic seconds), unless the record changes."""
+    """Do nothing before `until` (monotonic seconds), unless the record changes."""
 
     until: float
 
@@ -81,14 +80,14 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """The lease is free or has expired: claim it, provided that it still is `record`."""
+    """The lease is free or has expired: claim it if it still is `record`."""
 
     record: LeaseRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """The lease is ours: renew it, provided that it still is `record`."""
+    """This candidate holds the lease: renew it if it still is `record`."""
 
     record: LeaseRecord
 
@@ -98,7 +97,7 @@ Action: TypeAlias = Wait | Create | Acquire | Renew
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """One candidate's knowledge. Every method returns a new value; times are monotonic seconds."""
+    """The state of one candidate. Every method returns a new value; times are monotonic seconds."""
 
     identity: str
     timing: LeaseTiming = LeaseTiming()
@@ -107,27 +106,27 @@ class Election:
     seen_at: float = 0.0
     held_from: float = 0.0
     why: str = ""
-    """Why the lease was lost."""
+    """The reason of the loss."""
     ended_prefix: str = ""
-    """Candidates whose identity begins with this prefix have ended; empty: no candidate is known to have ended."""
+    """The identity prefix of candidates that have ended; empty if none is known."""
 
     def saw(self, record: LeaseRecord | None, now: float) -> Election:
-        """The Lease was read and its answer arrived at `now`; `None` when there is none."""
+        """Apply a read of the Lease whose response arrived at `now`; `None` if there is no Lease."""
         if self.phase is Phase.LEADING:
             if record is None:
                 return self.lost("the Lease was deleted")
             if record.holder != self.identity:
                 return self.lost(f"{record.holder or 'nobody'} holds the lease now")
         if record is None:
-            # A holder that was alive a moment ago may still write: a vanished record frees nothing before it expires.
+            # A recent holder may still write: a deleted record allows no claim before its expiry.
             return self if self._alive(now) else replace(self, seen=None, seen_at=now)
         if record == self.seen:
             return self
-        # Any new version counts as a renewal, were it only a changed label: patience costs seconds, haste costs safety.
+        # Any new version counts as a renewal, even a changed label: a longer wait is safe, a shorter one is not.
         return replace(self, seen=record, seen_at=now)
 
     def next_action(self, now: float, *, exists: bool = True) -> Action:
-        """What to do at `now`; `exists` tells whether the last read found a Lease."""
+        """Return the action at `now`; `exists` tells whether the last read found a Lease."""
         if self.phase is Phase.LEADING and self.seen is not None:
             return Renew(self.seen)
         if self._alive(now):
@@ -137,7 +136,7 @@ class Election:
         return Acquire(self.seen)
 
     def wrote(self, record: LeaseRecord, sent_at: float) -> Election:
-        """Our write was accepted; `sent_at` is the time before it was sent, from which the lease is counted."""
+        """Apply an accepted write; the lease is measured from `sent_at`, before the request was sent."""
         return replace(self, phase=Phase.LEADING, seen=record, seen_at=sent_at, held_from=sent_at)
 
     def lost(self, why: str) -> Election:
@@ -150,12 +149,12 @@ class Election:
 
     @property
     def renew_by(self) -> float:
-        """When a leader stops writing, though nobody may follow before `held_from + duration`."""
+        """The time when a leader stops writing; no candidate may lead before `held_from + duration`."""
         return self.held_from + self.timing.renew_deadline
 
     @property
     def expires_at(self) -> float:
-        """When the record that was seen last expires, by this candidate's clock."""
+        """The expiry of the last read record, by this candidate's clock."""
         lasts = self.seen.duration if self.seen is not None else 0.0
         return self.seen_at + (lasts if lasts > 0 else self.timing.duration)
 
@@ -164,7 +163,7 @@ class Election:
         return self.phase is Phase.LEADING and now < self.renew_by
 
     def remaining(self, now: float) -> float:
-        """Seconds in which a request that is sent at `now` must have ended; 0 for who may not write."""
+        """Return the seconds in which a request that is sent at `now` must end; 0 without the lease."""
         return self.held_from + self.timing.duration - now if self.may_write(now) else 0.0
 
     def _alive(self, now: float) -> bool:

@@ -19,7 +19,7 @@ __all__ = ["load_settings"]
 
 _FILE_VARIABLE: Final = PREFIX + "CONFIG"
 _OTHER_VARIABLES: Final = {"COMPILE", "CONFIG", "CONTROLPLANE", "REQUIRE_CONTROLPLANE", "ENVTEST_INDEX"}
-"""Variables with the prefix that are no settings."""
+"""Variables with the prefix that are not settings."""
 _EXCLUSIVE: Final = (("namespaces", "namespace_selector"), ("namespace_selector", "namespaces"))
 
 
