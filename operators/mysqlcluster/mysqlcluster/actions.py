@@ -23,6 +23,7 @@ __all__ = [
     "Fence",
     "Initialize",
     "Promote",
+    "PurgeBinlogs",
     "Restart",
     "Restore",
     "SetAckCount",
@@ -139,6 +140,15 @@ class ConfirmComplete(Action, frozen=True, tag="ConfirmComplete"):
     received: str
 
 
+class PurgeBinlogs(Action, frozen=True, tag="PurgeBinlogs"):
+    """Delete binary logs whose transactions all are held elsewhere; the newest one stays."""
+
+    held: tuple[str, ...]
+    """GTID sets of the archive and of all members; a file is deleted if each holds all its transactions."""
+    keep_seconds: int
+    """Age below which a file stays."""
+
+
 class SetVariables(Action, frozen=True, tag="SetVariables"):
     """Make these the variables of `spec.config`: dynamic ones are set, the others wait for a restart.
 
@@ -192,6 +202,7 @@ AnyAction = (
     | StopReplication
     | SetAckCount
     | ConfirmComplete
+    | PurgeBinlogs
     | SetVariables
     | Restart
     | CreateAccounts

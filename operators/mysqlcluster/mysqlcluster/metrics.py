@@ -6,10 +6,11 @@ from prometheus_client import Counter, Gauge, Histogram
 from steersman import Key
 from steersman.metrics import REGISTRY
 
+from mysqlcluster.gauges import GAUGES
 from mysqlcluster.machine import ClusterState, Kind
 from mysqlcluster.observation import Observation, Role
 
-__all__ = ["count", "forget", "record"]
+__all__ = ["count", "record"]
 
 _CLUSTER = ["namespace", "cluster"]
 _MEMBER = [*_CLUSTER, "member"]
@@ -32,14 +33,13 @@ VOLUME = Gauge("steersman_mysql_volume_used_ratio", "Used share of a member's vo
 
 def record(key: Key, state: ClusterState, seen: Observation) -> None:
     """Set the gauges of a cluster."""
-    EPOCH.labels(key.namespace, key.name).set(state.epoch)
-    ERRANT.labels(key.namespace, key.name).set(sum(each.confirmed for each in state.errant))
+    GAUGES.set(key, EPOCH, state.epoch)
+    GAUGES.set(key, ERRANT, sum(each.confirmed for each in state.errant))
     for member in seen.members:
-        place = (key.namespace, key.name, member.name)
-        UP.labels(*place).set(member.reachable and member.server_up)
-        VOLUME.labels(*place).set(member.disk_used_ratio)
+        GAUGES.set(key, UP, member.reachable and member.server_up, member.name)
+        GAUGES.set(key, VOLUME, member.disk_used_ratio, member.name)
         if member.role is Role.REPLICA and member.lag_seconds is not None:
-            LAG.labels(*place).set(member.lag_seconds)
+            GAUGES.set(key, LAG, member.lag_seconds, member.name)
 
 
 def count(before: ClusterState, after: ClusterState, now: float) -> None:
@@ -52,12 +52,3 @@ def count(before: ClusterState, after: ClusterState, now: float) -> None:
         FAILOVER_SECONDS.observe(max(0.0, now - transition.started_at))
     elif transition.kind is Kind.SWITCHOVER:
         SWITCHOVERS.inc()
-
-
-def forget(key: Key, members: tuple[str, ...]) -> None:
-    """Remove the gauges of a cluster that is gone."""
-    for metric in (EPOCH, ERRANT):
-        metric.remove(key.namespace, key.name)
-    for metric in (UP, LAG, VOLUME):
-        for member in members:
-            metric.remove(key.namespace, key.name, member)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import ssl
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import assert_never
@@ -22,9 +23,12 @@ from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
 from mysqlcluster.agent.variables import apply_variables
+from mysqlcluster.backup.agent_binlogs import log_file
+from mysqlcluster.backup.binlog import BinlogError
+from mysqlcluster.backup.purging import first_kept
 from mysqlcluster.backup.restore import RESTORE_FAILURES, RestoreSource, restore
 from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
-from mysqlcluster.gtid import GtidSet
+from mysqlcluster.gtid import GtidError, GtidSet
 from mysqlcluster.observation import CloneProgress, MemberState, Role
 
 __all__ = ["Member", "RefusedError"]
@@ -222,6 +226,17 @@ class Member:
         files = tuple((self._layout.database / str(row["Log_name"]), int(row["File_size"])) for row in rows)
         return self._record.starts, files
 
+    async def _purge_binary_logs(self, action: actions.PurgeBinlogs) -> None:
+        _, listed = await self.binary_logs()
+        paths = [path for path, _ in listed]
+        files = await asyncio.to_thread(lambda: [log_file(path) for path in paths])
+        until = first_kept(files, action.held, action.keep_seconds, time.time())
+        if not until:
+            return
+        async with self._session() as session:
+            await self._engine.purge_binary_logs(session, until)
+        _log.info("binary_logs_purged", until=until, reason="the archive and all members have them")
+
     # Actions.
 
     async def act(self, action: actions.AnyAction) -> MemberState:
@@ -245,7 +260,7 @@ class Member:
             _log.info("action", action=type(action).__name__, epoch=action.epoch)
             try:
                 await self._perform(action)
-            except (CommandError, SettingsError, *SERVER_ERRORS) as problem:
+            except (BinlogError, CommandError, GtidError, SettingsError, *SERVER_ERRORS) as problem:
                 raise RefusedError(f"{type(action).__name__} failed: {problem or type(problem).__name__}") from None
             return await self.state()
 
@@ -274,6 +289,8 @@ class Member:
                 await self._set_ack_count(action.ack_count)
             case actions.ConfirmComplete():
                 await self._confirm_complete(GtidSet.parse(action.received))
+            case actions.PurgeBinlogs():
+                await self._purge_binary_logs(action)
             case actions.SetVariables():
                 await self._set_variables(action)
             case actions.Restart():

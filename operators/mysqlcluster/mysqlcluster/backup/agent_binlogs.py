@@ -20,8 +20,9 @@ import msgspec
 from aiohttp import web
 
 from mysqlcluster.backup.binlog import BinlogError, EventReader, is_outside, list_of
+from mysqlcluster.backup.purging import LogFile
 
-__all__ = ["STREAM_HEADER", "BinlogFile", "BinlogList", "BinlogSource", "add_binlog_routes"]
+__all__ = ["STREAM_HEADER", "BinlogFile", "BinlogList", "BinlogSource", "add_binlog_routes", "log_file"]
 
 STREAM_HEADER = "X-Binlog-Stream"
 CHUNK_BYTES = 1 << 18
@@ -95,6 +96,16 @@ def add_binlog_routes(application: web.Application, source: BinlogSource) -> Non
 
     application.router.add_get("/v1/binlogs", listed)
     application.router.add_get("/v1/binlogs/{name}", read)
+
+
+def log_file(file: Path) -> LogFile:
+    """Return what decides whether a binary log is still needed.
+
+    Raises:
+        BinlogError: The file does not begin as a binary log.
+        OSError: It cannot be read.
+    """
+    return LogFile(file.name, _position(file), file.stat().st_mtime)
 
 
 def _position(file: Path) -> str:

@@ -6,7 +6,9 @@ from prometheus_client import Counter, Gauge
 from steersman import Key
 from steersman.metrics import REGISTRY
 
-__all__ = ["count", "forget", "record"]
+from mysqlcluster.gauges import GAUGES
+
+__all__ = ["count", "forget", "record", "record_problem"]
 
 _CLUSTER = ["namespace", "cluster"]
 
@@ -18,17 +20,30 @@ LAG = Gauge(
     registry=REGISTRY,
 )
 GAPS = Gauge("steersman_mysql_binlog_archive_gaps", "Gaps of the archive.", _CLUSTER, registry=REGISTRY)
+READY = Gauge("steersman_mysql_backup_ready", "1 if the condition BackupReady is true.", _CLUSTER, registry=REGISTRY)
 BACKUPS = Counter("steersman_mysql_backups_total", "Backups that have ended.", ["result"], registry=REGISTRY)
 
 
-def record(key: Key, age: float | None, lag: float | None, gaps: int) -> None:
-    """Set the gauges of a cluster; `None` is not known."""
-    place = (key.namespace, key.name)
-    if age is not None:
-        AGE.labels(*place).set(age)
-    if lag is not None:
-        LAG.labels(*place).set(lag)
-    GAPS.labels(*place).set(gaps)
+def record(key: Key, age: float | None, lag: float | None, gaps: int, *, ready: bool) -> None:
+    """Set the gauges of a cluster.
+
+    Args:
+        key: The cluster.
+        age: Seconds since the last verified backup; `None` if there is none.
+        lag: Seconds by which the archive is behind; `None` if nothing is archived.
+        gaps: Gaps of the archive.
+        ready: The condition `BackupReady`.
+    """
+    for gauge, value in ((AGE, age), (LAG, lag), (GAPS, float(gaps)), (READY, float(ready))):
+        if value is None:
+            GAUGES.forget(key, gauge)
+        else:
+            GAUGES.set(key, gauge, value)
+
+
+def record_problem(key: Key) -> None:
+    """Set the gauges of a cluster whose archive is not known."""
+    GAUGES.set(key, READY, 0.0)
 
 
 def count(phase: str) -> None:
@@ -37,6 +52,5 @@ def count(phase: str) -> None:
 
 
 def forget(key: Key) -> None:
-    """Remove the gauges of a cluster that is gone."""
-    for metric in (AGE, LAG, GAPS):
-        metric.remove(key.namespace, key.name)
+    """Remove the gauges of a cluster without backups."""
+    GAUGES.forget(key, AGE, LAG, GAPS, READY)

@@ -22,6 +22,7 @@ from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.client import ArchiverClient, ArchiverError
 from mysqlcluster.backup.jobs import DeleteBackup, Follow
 from mysqlcluster.backup.lifecycle import ENDED, Facts, advance
+from mysqlcluster.backup.retention import BinlogRetention
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import MissingBackupError, archive_place, member_to_read, restore_place
 from mysqlcluster.desired import Desired, SpecError, desired
@@ -33,6 +34,8 @@ POLL_SECONDS = 2.0
 STEP_SECONDS = 0.3
 STATUS_SECONDS = 5.0
 """Least time between two changes of the status that only move `recoverableTo`."""
+
+BINLOGS = BinlogRetention()
 
 C = TypeVar("C", MySQLCluster, CompactCluster)
 
@@ -49,9 +52,12 @@ async def reconcile_archiver(cluster: C, ctx: Context) -> Result:
         return Result(requeue_after=POLL_SECONDS)
     if not _owns_names(cluster, ctx):
         return Result(requeue_after=POLL_SECONDS)  # the controller of the cluster reports it
+    if archive is None:
+        metrics.forget(want.key)
+        await BINLOGS.apply(want, cluster.status, None, ctx)
     if archive is None and source is None:
         await _remove(want, ctx)
-        return Result(requeue_after=POLL_SECONDS * 5 if want.from_backup else None)
+        return Result(requeue_after=POLL_SECONDS * 5)
     pvc = archive.target.pvc if archive else None
     if archive is not None and pvc is not None and ctx.get(PersistentVolumeClaim, pvc.claim_name) is None:
         await _create(ctx, resources.claim(want, pvc))
@@ -105,6 +111,7 @@ async def _follow_and_report(cluster: C, want: Desired, ctx: Context) -> None:
         known = await _schedule(cluster, known, ctx)
         await _retain(cluster, ctx)
     if state is None or client is None:
+        metrics.record_problem(want.key)
         await _report(cluster, ctx, known, _condition(False, "ArchiverUnreachable", "the archiver does not answer"))
         return
     member = member_to_read(cluster.status, state.source)
@@ -120,12 +127,15 @@ async def _follow_and_report(cluster: C, want: Desired, ctx: Context) -> None:
             ctx.log.info("archive_source_set", member=wanted or "none", reason="chosen by role and lag")
         except ArchiverError as problem:
             ctx.log.warning("archiver_refused", error=str(problem))
+    await BINLOGS.apply(want, cluster.status, state.position if continuous else None, ctx)
     now = ctx.now().timestamp()
     verified = [each for each in state.backups if each.verified]
     last = max((each.ended for each in verified), default=None)
     lag = now - state.recoverable_to if state.recoverable_to else None
-    metrics.record(want.key, now - last if last else None, lag, len(state.gaps))
-    await _report(cluster, ctx, _status(known, state), _judge(state, last))
+    judged = _judge(state, last)
+    age = now - last if last else None
+    metrics.record(want.key, age, lag, len(state.gaps), ready=judged.status == "True")
+    await _report(cluster, ctx, _status(known, state), judged)
 
 
 def _status(known: BackupStatus, state: ArchiverState) -> BackupStatus:

@@ -2,6 +2,7 @@
 
 from mysqlcluster.controllers import (
     archiver_controllers,
+    cluster_cleanup,
     cr_mysqlbackupinstance_controller,
     cr_mysqlbackupschedule_controller,
     cr_mysqlcluster_controller,
@@ -12,6 +13,7 @@ from mysqlcluster.controllers import (
 
 __all__ = [
     "archiver_controllers",
+    "cluster_cleanup",
     "cr_mysqlbackupinstance_controller",
     "cr_mysqlbackupschedule_controller",
     "cr_mysqlcluster_controller",

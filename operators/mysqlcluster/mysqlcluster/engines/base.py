@@ -200,6 +200,10 @@ class Engine(Protocol):
         """Set a dynamic variable; returns `False` if only a restart can change it."""
         ...
 
+    async def purge_binary_logs(self, session: Session, until: str) -> None:
+        """Delete the binary logs before a file; those that a replica still reads stay."""
+        ...
+
     async def apply_account(self, session: Session, account: Account) -> None:
         """Create an account, or give it another password and these privileges."""
         ...

@@ -107,6 +107,7 @@ class MariaDB:
         defaults = {
             "innodb_buffer_pool_size": "64M",
             "performance_schema": "OFF",
+            "max_binlog_size": "128M",
             "slave_parallel_threads": "4",
             "slave_parallel_mode": "optimistic",
         }
@@ -277,6 +278,9 @@ class MariaDB:
                 return False
             raise
         return True
+
+    async def purge_binary_logs(self, session: Session, until: str) -> None:
+        await session.run(f"PURGE BINARY LOGS TO {quoted(until)}")
 
     async def apply_account(self, session: Session, account: Account) -> None:
         user = f"{quoted(account.name)}@'%'"

@@ -1,0 +1,127 @@
+"""Histories of writes under faults while backups are taken: what is restored is what the members have."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStatus
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MemberStatus, MySQLClusterStatus
+from mysqlcluster.backup.jobs import Follow
+from mysqlcluster.backup.lifecycle import ENDED, Facts, advance
+from mysqlcluster.backup.positions import covers, parse_position
+from mysqlcluster.backup.setup import member_to_read
+from mysqlcluster.status import role_of
+from tests.backup.archivers import Archiver, in_directory
+from tests.backup.test_restore_mariadb import archiver_of, restored
+from tests.history import Faults, Loop, Outcome, Writers, problems, read_all, running
+from tests.members import Members, members_of
+from tests.test_history_mariadb import policy
+
+pytestmark = pytest.mark.slow
+
+RUNS = int(os.environ.get("BACKUP_HISTORY_RUNS", "1"))
+FAULTS = 3
+POLL_SECONDS = 0.2
+
+
+@pytest.fixture
+def three(tmp_path: Path):
+    with members_of(tmp_path / "members", 3) as members:
+        yield members
+
+
+class Backups:
+    """The operator's part in backups: the member that the archive follows, and one full backup after the other."""
+
+    def __init__(self, loop: Loop, archiver: Archiver) -> None:
+        self._loop = loop
+        self._archiver = archiver
+        self._source = ""
+        self.statuses: list[MySQLBackupStatus] = []
+        self.wanted = True
+        """Whether another backup begins after the last one."""
+
+    async def member(self) -> str:
+        seen = await self._loop.observe()
+        status = MySQLClusterStatus(
+            members=tuple(MemberStatus(name=each.name, role=role_of(self._loop.stored, each)) for each in seen.members)
+        )
+        return "" if self._loop.stored.transition is not None else member_to_read(status, self._source)
+
+    async def run(self) -> None:
+        while True:
+            with contextlib.suppress(aiohttp.ClientError, OSError):  # the archiver is killed at times
+                await self._step()
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def _step(self) -> None:
+        state, member = await self._archiver.state(), await self.member()
+        if not state.ready:
+            return
+        if member and member != state.source:
+            await self._archiver.send(Follow(source=member))
+            self._source = member
+        if not self.statuses or (self.statuses[-1].phase in ENDED and self.wanted):
+            self.statuses.append(MySQLBackupStatus())
+        status = self.statuses[-1]
+        step = advance(f"full-{len(self.statuses)}", status, Facts(state, member))
+        self.statuses[-1] = step.status
+        if step.job is not None and step.status == status:
+            await self._archiver.send(step.job)
+
+
+@contextlib.asynccontextmanager
+async def backed_up(loop: Loop, archiver: Archiver) -> AsyncGenerator[Backups]:
+    backups = Backups(loop, archiver)
+    async with asyncio.TaskGroup() as group:  # an error of the task ends the test
+        task = group.create_task(backups.run())
+        try:
+            yield backups
+        finally:
+            task.cancel()
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+async def test_a_restore_has_every_acknowledged_write_after_faults_during_backups(
+    three: Members, tmp_path: Path, seed: int
+):
+    archive = in_directory(tmp_path / "target")
+    chance = random.Random(1000 + seed)
+    with archiver_of(tmp_path / "archiver", three, archive) as archiver:
+        async with running(three, policy(three)) as loop, backed_up(loop, archiver) as backups:
+            await archiver.until(lambda state: bool(state.source and state.position))
+            writers = Writers(loop, 4)
+            faults = Faults(loop, seed)
+            for _ in range(FAULTS):
+                if chance.random() < 0.5:
+                    faults.done.append("archiver killed")
+                    archiver.kill()
+                    archiver.start()
+                await faults.inject()
+            history = await writers.stop()
+            await loop.until_healthy()
+            final = await read_all(three, three.names)
+            assert history.numbers(Outcome.OK), faults.done
+            assert problems(history, final) == [], faults.done
+
+            end = str((await loop.observe()).get(loop.stored.primary).executed)
+            backups.wanted = False
+            async with asyncio.timeout(120):
+                while not all(each.phase in ENDED for each in backups.statuses):  # noqa: ASYNC110 - real processes
+                    await asyncio.sleep(POLL_SECONDS)
+            state = await archiver.until(
+                lambda state: state.ready and covers(parse_position(state.position), parse_position(end))
+            )
+        assert state.gaps == (), faults.done
+        assert any(each.phase == "Completed" for each in backups.statuses), (backups.statuses, faults.done)
+        oldest = min((each for each in state.backups if each.verified), key=lambda each: each.ended)
+        rows, _, _ = await restored(tmp_path, archive, backup=oldest.name, until_gtid=end)
+    assert set(rows) == final[loop.stored.primary], faults.done
