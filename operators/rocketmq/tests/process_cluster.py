@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from steersman.testing import EmbeddedCluster, Operators
 from steersman.testing.node_faults import forwarded
 
 from rocketmq.access import RemotingServers, use_servers
-from rocketmq.remoting import RemotingError
+from rocketmq.remoting import BrokerAdmin, Connection, RemotingError, SubscriptionGroup, TopicConfig
 from tests.remoting_servers import server_files
+from tests.workload import TOPIC, Routes, Workload
 
 PROJECT = Path(__file__).parents[1]
 IMAGE = "rocketmq:5.5.0"
@@ -69,8 +71,27 @@ def process_cluster(directory: Path, nodes: int = 2) -> Iterator[EmbeddedCluster
         yield cluster
 
 
+class Operated:
+    """The operator of a namespace, and ports of this machine that lead to its servers."""
+
+    def __init__(self, operators: Operators, namespace: str, ports: Ports) -> None:
+        self._operators = operators
+        self._namespace = namespace
+        self.ports = ports
+        self.start()
+
+    def start(self) -> None:
+        """Start the operator, which ends without a wait for its reconciles."""
+        settings = {"shutdown_grace": 0.0}
+        self._running = self._operators("rocketmq:operator", namespaces=(self._namespace,), settings=settings)
+
+    def kill(self) -> None:
+        """End the operator wherever its reconciles are; requests that servers have received go on there."""
+        self._running.stop()
+
+
 @contextlib.contextmanager
-def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Ports]:
+def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Operated]:
     """Run the operator in a namespace of its own until the block ends."""
     cluster.create_namespace(namespace)
     with cluster.test(namespace), contextlib.ExitStack() as stack:
@@ -79,8 +100,7 @@ def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Ports]:
         use_servers(RemotingServers(ports))
         operators = Operators(cluster)
         try:
-            operators("rocketmq:operator", namespaces=(namespace,))
-            yield ports
+            yield Operated(operators, namespace, ports)
         finally:
             operators.close()
             use_servers(RemotingServers())
@@ -133,3 +153,68 @@ def running(cluster: EmbeddedCluster) -> dict[str, Any]:
     state = found.get("status") or {}
     current = state.get("observedGeneration") == found.get("metadata", {}).get("generation")
     return state if current and state.get("phase") == "Running" else {}
+
+
+CONTROLLER: dict[str, Any] = {
+    "apiVersion": "rocketmq.daocloud.io/v1",
+    "kind": "Controller",
+    "metadata": {"name": "mq"},
+    "spec": {"size": 1, "controllerImage": IMAGE, "storageMode": "EmptyDir"},
+}
+MODES: dict[str, dict[str, Any]] = {
+    "DLEDGER": {"clusterMode": "DLEDGER", "replicaPerGroup": 2},
+    "CONTROLLER": {"clusterMode": "CONTROLLER", "replicaPerGroup": 1, "minInSyncReplicas": 1},
+}
+"""The modes that elect masters, with the smallest groups that survive the loss of one."""
+
+
+def address_of(cluster: EmbeddedCluster, pod: str, port: int = 10911) -> str:
+    return f"{pod}.mq-brokers.{cluster.namespace}.svc:{port}"
+
+
+def group_of(cluster: EmbeddedCluster, index: int = 0) -> dict[str, Any]:
+    return status(cluster)["groups"][index]
+
+
+async def on_broker(ports: Ports, address: str, act: Callable[[BrokerAdmin], Awaitable[Any]]) -> Any:
+    async with await Connection.open(ports(address)) as connection:
+        return await act(BrokerAdmin(connection))
+
+
+def started(cluster: EmbeddedCluster, ports: Ports, **spec: Any) -> Routes:
+    """Start a Broker and create the topic of the workload on all its masters."""
+    if spec.get("clusterMode") == "CONTROLLER":
+        cluster.apply(CONTROLLER)
+    cluster.apply(name_service())
+    cluster.apply(broker(**spec))
+    found = until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
+    create_topic(cluster, ports, found)
+    routes = Routes(ports, lambda: tuple(status(cluster).get("nameServers", ())))
+    wait_routed(routes, len(found["groups"]))
+    return routes
+
+
+def wait_routed(routes: Routes, groups: int, topic: str = TOPIC) -> None:
+    """Wait until name servers know the topic's queues of that many groups."""
+
+    async def routed() -> bool:
+        with contextlib.suppress(RemotingError):
+            return len((await routes.route(topic)).queues) == groups
+        return False
+
+    until(lambda: asyncio.run(routed()), f"the topic {topic} has no route")
+
+
+def create_topic(cluster: EmbeddedCluster, ports: Ports, found: dict[str, Any], topic: str = TOPIC) -> None:
+    async def create(admin: BrokerAdmin) -> None:
+        await admin.put_topic(TopicConfig(topic, 2, 2))
+        await admin.put_subscription_group(SubscriptionGroup("readers"))
+
+    for each in found["groups"]:
+        asyncio.run(on_broker(ports, address_of(cluster, each["master"]), create))
+
+
+def sends(workload: Workload, count: int = 100) -> None:
+    """Wait until more messages were acknowledged."""
+    before = workload.count
+    until(lambda: workload.count >= before + count, "no messages are acknowledged")

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Iterator
 
 import pytest
 from steersman.testing import EmbeddedCluster
 from steersman.testing.node_faults import NodeFaults
 
-from rocketmq.remoting import BrokerAdmin, Connection, RemotingError, SubscriptionGroup, TopicConfig
+from rocketmq.remoting import BrokerAdmin, RemotingError
 from tests import process_cluster
-from tests.process_cluster import Ports, broker, name_service, operated, running, status, until
+from tests.process_cluster import (
+    MODES,
+    Ports,
+    address_of,
+    create_topic,
+    group_of,
+    name_service,
+    on_broker,
+    operated,
+    running,
+    sends,
+    started,
+    status,
+    until,
+)
 from tests.remoting_servers import server_files, unavailable
-from tests.workload import TOPIC, Routes, Workload
+from tests.workload import TOPIC, Workload
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available"),
 ]
 KIND = "brokers.rocketmq.daocloud.io"
-CONTROLLER = {
-    "apiVersion": "rocketmq.daocloud.io/v1",
-    "kind": "Controller",
-    "metadata": {"name": "mq"},
-    "spec": {"size": 1, "controllerImage": process_cluster.IMAGE, "storageMode": "EmptyDir"},
-}
-MODES = {
-    "DLEDGER": {"clusterMode": "DLEDGER", "replicaPerGroup": 2},
-    "CONTROLLER": {"clusterMode": "CONTROLLER", "replicaPerGroup": 1, "minInSyncReplicas": 1},
-}
 
 
 @pytest.fixture(scope="module")
@@ -45,53 +50,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 
 @pytest.fixture
 def shop(cluster: EmbeddedCluster, request: pytest.FixtureRequest) -> Iterator[Ports]:
-    with operated(cluster, f"shop-{abs(hash(request.node.name)) % 10**6}") as ports:
-        yield ports
-
-
-def address_of(cluster: EmbeddedCluster, pod: str, port: int = 10911) -> str:
-    return f"{pod}.mq-brokers.{cluster.namespace}.svc:{port}"
-
-
-def group_of(cluster: EmbeddedCluster, index: int = 0) -> dict:
-    return status(cluster)["groups"][index]
-
-
-async def on_broker(ports: Ports, address: str, act):
-    async with await Connection.open(ports(address)) as connection:
-        return await act(BrokerAdmin(connection))
-
-
-def started(cluster: EmbeddedCluster, ports: Ports, **spec) -> Routes:
-    """Start a Broker and create the topic of the workload on all its masters."""
-    cluster.apply(name_service())
-    cluster.apply(broker(**spec))
-    found = until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
-    create_topic(cluster, ports, found)
-    routes = Routes(ports, lambda: tuple(status(cluster).get("nameServers", ())))
-
-    async def routed() -> bool:
-        with contextlib.suppress(Exception):
-            return len((await routes.route(TOPIC)).queues) == len(found["groups"])
-        return False
-
-    until(lambda: asyncio.run(routed()), "the topic has no route")
-    return routes
-
-
-def create_topic(cluster: EmbeddedCluster, ports: Ports, found: dict) -> None:
-    async def create(admin: BrokerAdmin) -> None:
-        await admin.put_topic(TopicConfig(TOPIC, 2, 2))
-        await admin.put_subscription_group(SubscriptionGroup("readers"))
-
-    for each in found["groups"]:
-        asyncio.run(on_broker(ports, address_of(cluster, each["master"]), create))
-
-
-def sends(workload: Workload, count: int = 100) -> None:
-    """Wait until more messages were acknowledged."""
-    before = workload.count
-    until(lambda: workload.count >= before + count, "no messages are acknowledged")
+    with operated(cluster, f"shop-{zlib.crc32(request.node.name.encode())}") as found:
+        yield found.ports
 
 
 def setting(ports: Ports, address: str, name: str) -> tuple[str, str]:
@@ -105,8 +65,6 @@ def setting(ports: Ports, address: str, name: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_is_lost(cluster, shop, mode):
-    if mode == "CONTROLLER":
-        cluster.apply(CONTROLLER)
     routes = started(cluster, shop, **MODES[mode])
     first = group_of(cluster)
     with Workload(routes, [("mq-0", 0), ("mq-0", 1)]) as workload:
@@ -128,8 +86,6 @@ def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_i
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop, mode):
-    if mode == "CONTROLLER":
-        cluster.apply(CONTROLLER)
     routes = started(cluster, shop, **MODES[mode])
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
     members = group_of(cluster)["members"]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from rocketmq.remoting import Connection, MessageClient, NameServerAdmin, RemotingError, TopicRoute
 from tests.history import Report, check
-from tests.process_cluster import Ports
 
 TOPIC = "orders"
 REQUEST_SECONDS = 3.0
@@ -21,7 +20,7 @@ RETRY_SECONDS = 0.2
 class Routes:
     """The master of each group, as a name server reports it, at an address that this process reaches."""
 
-    def __init__(self, ports: Ports, name_servers: Callable[[], tuple[str, ...]]) -> None:
+    def __init__(self, ports: Callable[[str], str], name_servers: Callable[[], tuple[str, ...]]) -> None:
         self._ports = ports
         self._name_servers = name_servers
 
@@ -47,8 +46,9 @@ class Routes:
 class Workload:
     """One producer for each queue of each group; a lane is a group and a queue."""
 
-    def __init__(self, routes: Routes, lanes: list[tuple[str, int]]) -> None:
+    def __init__(self, routes: Routes, lanes: list[tuple[str, int]], topic: str = TOPIC) -> None:
         self._routes = routes
+        self._topic = topic
         self._lanes = lanes
         self._ending = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._produce()), daemon=True)
@@ -85,12 +85,12 @@ class Workload:
         number = 0
         while not self._ending.is_set():
             with contextlib.suppress(RemotingError, OSError):
-                address = await self._routes.master(TOPIC, group)
+                address = await self._routes.master(self._topic, group)
                 async with await Connection.open(address, timeout_seconds=1) as connection:
                     client = MessageClient(connection, timeout_seconds=REQUEST_SECONDS)
                     while not self._ending.is_set():
                         await client.send(
-                            TOPIC,
+                            self._topic,
                             queue,
                             b"%d" % number,
                             broker=group,
@@ -117,15 +117,15 @@ class Workload:
         """Return the numbers of each lane, and store for the consumer group how far it has read."""
         found: dict[str, list[int]] = {}
         for group, queue in self._lanes:
-            address = await self._routes.master(TOPIC, group)
+            address = await self._routes.master(self._topic, group)
             async with await Connection.open(address, timeout_seconds=2) as connection:
                 client = MessageClient(connection)
                 numbers = found[f"{group}/{queue}"] = []
                 offset = 0
                 while True:
-                    got = await client.pull(TOPIC, queue, offset, broker=group, group="readers")
+                    got = await client.pull(self._topic, queue, offset, broker=group, group="readers")
                     numbers += [int(message.body) for message in got.messages]
-                    await client.commit(TOPIC, queue, got.next_offset, group="readers")
+                    await client.commit(self._topic, queue, got.next_offset, group="readers")
                     if got.next_offset >= got.max_offset and not got.messages:
                         break
                     offset = got.next_offset
