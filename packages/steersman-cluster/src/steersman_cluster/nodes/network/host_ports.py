@@ -17,7 +17,7 @@ from steersman_cluster.kubelet import Connection
 from steersman_cluster.nodes.network.control import SocketKind
 from steersman_cluster.objects import Object
 
-__all__ = ["HostPort", "open_host_ports"]
+__all__ = ["HostPort", "join", "open_host_ports"]
 
 _CHUNK_BYTES: Final = 64 * 1024
 _MAX_PEERS: Final = 256
@@ -87,7 +87,7 @@ async def _stream(network: Network, node: str, listener: socket.socket, target: 
         assert task is not None
         tasks.add(task)
         try:
-            await _join((reader, writer), await network.connect(*target, within=node))
+            await join((reader, writer), await network.connect(*target, within=node))
         except (OSError, asyncio.CancelledError):
             pass  # the listener has closed, or the Pod does not answer
         finally:
@@ -104,7 +104,7 @@ async def _stream(network: Network, node: str, listener: socket.socket, target: 
     return HostPort(close)
 
 
-async def _join(one: Connection, other: Connection) -> None:
+async def join(one: Connection, other: Connection) -> None:
     """Pass bytes both ways until both sides have ended; closes both connections."""
 
     async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
