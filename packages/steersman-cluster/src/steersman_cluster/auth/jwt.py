@@ -1,7 +1,7 @@
-"""Signed tokens (RFC 7519, ES256) and the key set that verifies them (RFC 7517).
+"""Signed tokens (RFC 7519, ES256) and the key set that verifies them (RFC 7517), through PyJWT.
 
-Only what an API server needs: one signing key, compact form, no encryption. Whether the claims still hold is decided
-elsewhere. A token is a credential: it is never put into an error or a log.
+The API server has one signing key. PyJWT signs and verifies; `from_json` reads the claims, because it limits their
+depth, and `tokens` checks them against the stored objects. No error and no log line contains a token.
 """
 
 from __future__ import annotations
@@ -9,15 +9,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from steersman_cluster.objects import Object, from_json
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
+    from jwt import PyJWS
 
 __all__ = ["InvalidTokenError", "SigningKey", "unverified"]
+
+_ALGORITHM: Final = "ES256"
+_COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+"""The compact form; PyJWT ignores other characters, which would give one token many spellings."""
 
 
 class InvalidTokenError(Exception):
@@ -49,8 +55,10 @@ class SigningKey:
         return _encode(hashlib.sha256(der).digest())
 
     @cached_property
-    def _header(self) -> str:
-        return _encode(_json({"alg": "ES256", "kid": self.key_id}))
+    def _signatures(self) -> PyJWS:
+        from jwt import PyJWS  # loaded for the first token
+
+        return PyJWS(algorithms=[_ALGORITHM])
 
     @classmethod
     def load(cls, pem: bytes) -> SigningKey:
@@ -71,53 +79,43 @@ class SigningKey:
         return x509.private_pem(self._key)
 
     def sign(self, claims: Object) -> str:
-        """A token with these claims."""
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
-
-        body = f"{self._header}.{_encode(_json(claims))}"
-        r, s = decode_dss_signature(self._key.sign(body.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{body}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+        """Return a token with these claims."""
+        header = {"typ": "", "kid": self.key_id}  # the API server's tokens have no type
+        return self._signatures.encode(_json(claims), self._key, algorithm=_ALGORITHM, headers=header)
 
     def verify(self, token: str) -> Object:
-        """The claims of a token that this key signed. Raises `InvalidTokenError` for any other."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+        """Return the claims of a token that this key signed. Raises `InvalidTokenError` for any other."""
+        from jwt import InvalidTokenError as RefusedError
 
-        body, _, signature = token.rpartition(".")
+        if not _COMPACT.fullmatch(token):
+            raise InvalidTokenError("the token is malformed")
         try:
-            raw = _decode(signature)
-            header = from_json(_decode(body.partition(".")[0]))
-        except ValueError:
+            body: object = from_json(self._signatures.decode(token, self._public, algorithms=[_ALGORITHM]))
+        except RefusedError as problem:
+            raise InvalidTokenError(_reason(problem)) from None
+        except (ValueError, RecursionError):
             raise InvalidTokenError("the token is malformed") from None
-        if not isinstance(header, dict) or cast(Object, header).get("alg") != "ES256" or len(raw) != 64:
-            raise InvalidTokenError("the token is not signed with ES256")
-        der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
-        try:
-            self._public.verify(der, body.encode(), ec.ECDSA(hashes.SHA256()))
-        except InvalidSignature:
-            raise InvalidTokenError("the token's signature is not ours") from None
-        claims = unverified(token)
-        if claims is None:
+        if not isinstance(body, dict):
             raise InvalidTokenError("the token's claims are malformed")
-        return claims
+        return cast(Object, body)
 
     def key_set(self) -> Object:
-        """The public key as a JSON Web Key Set, as `/openid/v1/jwks` serves it."""
-        numbers = self._public.public_numbers()
-        key = {
-            "use": "sig",
-            "kty": "EC",
-            "kid": self.key_id,
-            "crv": "P-256",
-            "alg": "ES256",
-            "x": _encode(numbers.x.to_bytes(32, "big")),
-            "y": _encode(numbers.y.to_bytes(32, "big")),
-        }
-        return {"keys": [key]}
+        """Return the public key as a JSON Web Key Set, as `/openid/v1/jwks` serves it."""
+        from jwt.algorithms import ECAlgorithm
+
+        key = ECAlgorithm.to_jwk(self._public, as_dict=True)
+        return {"keys": [{"use": "sig", "kid": self.key_id, "alg": _ALGORITHM, **key}]}
+
+
+def _reason(problem: Exception) -> str:
+    """Return a text without the details of PyJWT, which may quote the header of the token."""
+    from jwt import InvalidAlgorithmError, InvalidSignatureError
+
+    if isinstance(problem, InvalidAlgorithmError):
+        return f"the token is not signed with {_ALGORITHM}"
+    if isinstance(problem, InvalidSignatureError):
+        return "the token's signature is not ours"
+    return "the token is malformed"
 
 
 def unverified(token: str) -> Object | None:
