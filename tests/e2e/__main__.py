@@ -28,12 +28,14 @@ from tests.e2e.results import (
     surprises,
     to_json,
 )
+from tests.e2e.selection import listed, quick
 from tests.e2e.suite import Suite, conformance_tests, is_serial
 
 _ROOT: Final = Path(__file__).parents[2]
 _EXPECTED: Final = Path(__file__).with_name("expected_failures.yaml")
 _RESULTS: Final = _ROOT / "docs" / "conformance-suite.json"
 _PAGE: Final = _ROOT / "docs" / "conformance-suite.md"
+_KEPT: Final = "results.json"
 _START_SECONDS: Final = 60.0
 
 
@@ -110,47 +112,10 @@ def _line(result: Result) -> str:
     return line if result.outcome is Outcome.PASSED else f"{line}\n    {result.reason}"
 
 
-def _listed(file: Path, known: Sequence[str]) -> list[str]:
-    """Return the tests that a file lists, one a line; blank lines and lines that begin with `#` are skipped."""
-    lines = [line.strip() for line in file.read_text("utf-8").splitlines()]
-    wanted = {line for line in lines if line and not line.startswith("#")}
-    if unknown := wanted - set(known):
-        raise SystemExit(f"conformance: {file}: {min(unknown)!r} is not a conformance test")
-    return [test for test in known if test in wanted]
-
-
-def main() -> int:
-    """Run the suite; the exit code is 1 where a result differs from what is expected."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--focus", default="", help="a regular expression: only tests whose names it matches")
-    parser.add_argument("--workers", type=int, default=4, help="how many tests run side by side")
-    parser.add_argument("--cached", action="store_true", help="build nothing")
-    parser.add_argument("--quick", action="store_true", help="only tests that took few seconds in the run on record")
-    parser.add_argument("--logs", type=Path, default=_ROOT / "build" / "conformance", help="where output is kept")
-    parser.add_argument("--tests", type=Path, help="a file with names of tests, one a line: only these tests")
-    parser.add_argument("--resume", action="store_true", help="keep the results of a run that was interrupted")
-    parser.add_argument("--retry", action="store_true", help="with --resume: run the tests again that failed")
-    parser.add_argument("--no-report", action="store_true", help="do not write docs/conformance-suite.*")
-    options = parser.parse_args()
-    programs, source = _built(cached_only=options.cached), _module()
-    every = conformance_tests(source)
-    version = source.name.rpartition("@")[2]
-    before = from_json(_RESULTS.read_text("utf-8")) if _RESULTS.exists() else []
-    tests = [test for test in every if re.search(options.focus, test)]
-    if options.tests:
-        tests = _listed(options.tests, tests)
-    if options.quick:
-        tests = _quick(tests, before)
-    kept = options.logs / "results.json"
-    results = from_json(kept.read_text("utf-8")) if options.resume and kept.exists() else []
-    if options.retry:
-        results = [result for result in results if result.outcome is Outcome.PASSED or result.test not in set(tests)]
-    done = {result.test for result in results}
-    tests = [test for test in tests if test not in done]
-    try:
-        expectations = expected(_EXPECTED, every)
-    except ExpectationError as problem:
-        raise SystemExit(f"conformance: {problem}") from None
+def _execute(
+    options: argparse.Namespace, tests: Sequence[str], programs: dict[str, Path], source: Path, results: list[Result]
+) -> None:
+    """Start a cluster with the images, run tests on it, and append and store each result at once."""
     root_file_systems = programs["e2e.test"].parents[1] / "images"
     try:
         images.build(root_file_systems, programs, source)
@@ -165,10 +130,54 @@ def main() -> int:
 
         def keep(result: Result) -> None:
             results.append(result)
-            kept.write_text(to_json(results, version), "utf-8")
+            (options.logs / _KEPT).write_text(to_json(results, _version(source)), "utf-8")
             print(_line(result), flush=True)
 
         asyncio.run(_run(suite, tests, options.workers, keep))
+
+
+def _version(source: Path) -> str:
+    """Return the version of Kubernetes' module."""
+    return source.name.rpartition("@")[2]
+
+
+def main() -> int:
+    """Run the suite; the exit code is 1 where a result differs from what is expected."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--focus", default="", help="a regular expression: only tests whose names it matches")
+    parser.add_argument("--workers", type=int, default=4, help="how many tests run side by side")
+    parser.add_argument("--cached", action="store_true", help="build nothing")
+    parser.add_argument("--quick", action="store_true", help="the part that takes minutes: fast tests of all SIGs")
+    parser.add_argument("--logs", type=Path, default=_ROOT / "build" / "conformance", help="where output is kept")
+    parser.add_argument("--tests", type=Path, help="a file with names of tests, one a line: only these tests")
+    parser.add_argument("--resume", action="store_true", help="keep the results of a run that was interrupted")
+    parser.add_argument("--retry", action="store_true", help="with --resume: run the tests again that failed")
+    parser.add_argument("--no-report", action="store_true", help="do not write docs/conformance-suite.*")
+    options = parser.parse_args()
+    programs, source = _built(cached_only=options.cached), _module()
+    every = conformance_tests(source)
+    version = _version(source)
+    before = from_json(_RESULTS.read_text("utf-8")) if _RESULTS.exists() else []
+    tests = [test for test in every if re.search(options.focus, test)]
+    if options.tests:
+        try:
+            tests = listed(options.tests.read_text("utf-8"), tests)
+        except ValueError as problem:
+            raise SystemExit(f"conformance: {options.tests}: {problem}") from None
+    if options.quick:
+        tests = quick(tests, before, options.workers)
+    kept = options.logs / _KEPT
+    results = from_json(kept.read_text("utf-8")) if options.resume and kept.exists() else []
+    if options.retry:
+        results = [result for result in results if result.outcome is Outcome.PASSED or result.test not in set(tests)]
+    done = {result.test for result in results}
+    tests = [test for test in tests if test not in done]
+    try:
+        expectations = expected(_EXPECTED, every)
+    except ExpectationError as problem:
+        raise SystemExit(f"conformance: {problem}") from None
+    if tests:
+        _execute(options, tests, programs, source, results)
     complete = len(results) == len(every)
     if complete and not options.no_report:
         changes = differences(results, before)
@@ -180,15 +189,6 @@ def main() -> int:
     unexpected = surprises(results, expectations)
     print("\n".join(unexpected))
     return 1 if unexpected else 0
-
-
-_QUICK_SECONDS: Final = 12.0
-
-
-def _quick(tests: Sequence[str], before: Sequence[Result]) -> list[str]:
-    """Return the parallel tests that passed within seconds in the run on record."""
-    fast = {r.test for r in before if r.outcome is Outcome.PASSED and r.seconds <= _QUICK_SECONDS}
-    return [test for test in tests if test in fast and not is_serial(test)]
 
 
 if __name__ == "__main__":

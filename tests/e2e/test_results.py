@@ -16,6 +16,7 @@ from tests.e2e.results import (
     surprises,
     to_json,
 )
+from tests.e2e.selection import QUICK_SECONDS, listed, quick
 from tests.e2e.suite import failure_of, is_serial, seconds_allowed
 
 GOOD = Result("[sig-node] Pods should run [Conformance]", Outcome.PASSED, 2.04)
@@ -89,6 +90,25 @@ def test_a_report_without_a_failure_gives_no_reason(tmp_path):
 def test_serial_and_disruptive_tests_run_alone():
     assert is_serial("[sig-apps] Daemon set [Serial] should run [Conformance]")
     assert not is_serial(GOOD.test)
+
+
+def test_a_list_of_tests_may_have_comments_and_names_only_tests():
+    assert listed(f"# why\n\n  {BAD.test}\n", [GOOD.test, BAD.test]) == [BAD.test]
+    with pytest.raises(ValueError, match="'no test' is not a conformance test"):
+        listed("no test\n", [GOOD.test])
+
+
+def test_the_quick_part_has_the_fastest_tests_of_each_sig_within_its_time():
+    record = [Result(f"[sig-node] {n}", Outcome.PASSED, 30.0) for n in range(20)]
+    record += [Result("[sig-apps] slow", Outcome.PASSED, 39.0), Result("[sig-apps] fast", Outcome.PASSED, 1.0)]
+    record += [Result("[sig-cli] failed", Outcome.FAILED, 1.0), Result("[sig-auth] [Serial] alone", Outcome.PASSED, 1)]
+    record += [Result("[sig-auth] hours", Outcome.PASSED, 3600.0), Result("[sig-gone] gone", Outcome.PASSED, 1.0)]
+    tests = [result.test for result in record if "gone" not in result.test]
+    chosen = quick(tests, record, workers=1)
+    assert {"[sig-apps] fast", "[sig-apps] slow", "[sig-node] 0"} <= set(chosen)
+    assert not {"[sig-cli] failed", "[sig-auth] [Serial] alone", "[sig-auth] hours", "[sig-gone] gone"} & set(chosen)
+    assert sum(r.seconds for r in record if r.test in chosen) <= QUICK_SECONDS
+    assert len(quick(tests, record, workers=2)) > len(chosen)
 
 
 def test_tests_that_wait_for_schedules_get_more_time():
