@@ -440,6 +440,29 @@ async def test_a_proxy_passes_on_a_body_while_it_comes(node: Node):
         assert await _chunked(wire) == b"two"
 
 
+@pytest.mark.parametrize("method", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"])
+async def test_a_proxy_forwards_every_method(node: Node, method: str):
+    heads: list[bytes] = []
+
+    def handler(head: bytes) -> list[bytes]:
+        heads.append(head)
+        return [b"HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 0\r\n\r\n"]
+
+    async with await _serve(handler, node.kubelet), node.door.wire() as wire:
+        await wire.request(method, f"{POD}:80/proxy/a", None, "Accept: text/html")
+        status, _ = await wire.head()
+    assert status == 200
+    assert heads[0].startswith(f"{method} /a HTTP/1.1\r\n".encode())
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_proxy_redirects_to_the_path_with_a_slash(node: Node, method: str):
+    async with node.door.wire() as wire:
+        await wire.request(method, f"{POD}:80/proxy?a=b")
+        status, headers = await wire.head()
+    assert (status, headers["location"]) == (301, f"{POD}:80/proxy/?a=b")
+
+
 async def test_links_and_redirects_of_a_proxied_server_lead_through_the_proxy(node: Node):
     page = b'<p>a<a href="/b?c=d">b</a><a href="e">e</a><a href="http://other/f">f</a>'
 

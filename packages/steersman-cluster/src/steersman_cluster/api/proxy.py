@@ -6,6 +6,7 @@ This module chooses the Pod and the port; `upstream` forwards the request.
 from __future__ import annotations
 
 from typing import Final
+from urllib.parse import quote
 
 from steersman_cluster.api import node_proxy
 from steersman_cluster.api.interfaces import Call
@@ -97,6 +98,11 @@ def _unreachable(text: str) -> APIError:
 
 
 async def _repeat(call: Call, pod: Object, scheme: str, port: int) -> Response:
+    request = call.request
+    upgrades = request.headers.get("Upgrade") is not None
+    if request.method in ("GET", "HEAD") and not request.path.endswith("/") and not call.rest and not upgrades:
+        query = f"?{request.query}" if request.query else ""
+        return Response(301, b"", "", (("Location", f"{quote(request.path, safe='/:')}/{query}"),))
     kubelet = kubelet_of(call, dig(pod, "spec", "nodeName", default=""))
 
     async def connect() -> Connection:

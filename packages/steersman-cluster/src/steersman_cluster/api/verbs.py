@@ -41,6 +41,7 @@ __all__ = ["Verbs", "not_allowed"]
 _NO_TABLES: Final = frozenset(("ephemeralcontainers",))
 """Sub-resources that are objects of their own kind, and have no table on the real server."""
 _COLLECTION: Final = frozenset(("list", "watch", "create", "deletecollection"))
+_PROXY_METHODS: Final = frozenset(("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"))
 _ITEM: Final = frozenset(("get", "update", "patch", "delete"))
 _TOKEN_SECONDS: Final = 3600
 _UNTRACKED: Final = frozenset(("selfsubjectreviews", "selfsubjectrulesreviews"))
@@ -262,8 +263,13 @@ class Verbs:
                 return _missing()
             raise unknown_path()
         _check_door_verb(request, info, resource, door)
-        if info.verb == "patch":
-            check_media(bodies.media_type(request.headers.get("Content-Type")), custom=resource.definition is not None)
+        if info.subresource == "proxy" and door.handler is not None:
+            context = server.context(user, subresource=info.subresource)
+            call = self._call(request, info, resource, namespace, user, None, context, warnings)
+            await pod_connections.admit(call)
+            proxied = await door.handler(call)
+            assert isinstance(proxied, Response)
+            return proxied
         form = self._form(request, resource, tables=door.handler is None and info.subresource not in _NO_TABLES)
         if door.handler is None and info.subresource != "scale":
             if info.verb == "get":
@@ -436,10 +442,13 @@ def _check_verb(request: Request, info: RequestInfo, resource: ResourceType) -> 
 
 
 def _check_door_verb(request: Request, info: RequestInfo, resource: ResourceType, door: Subresource) -> None:
-    custom = resource.definition is not None
-    if info.verb in door.verbs and (request.method != "HEAD" or custom):
+    if info.subresource == "proxy" and request.method in _PROXY_METHODS:
         return
-    raise method_not_supported(resource.group, resource.plural, info.verb) if custom else not_allowed()
+    custom = resource.definition is not None
+    if info.verb not in door.verbs or (request.method == "HEAD" and not custom):
+        raise method_not_supported(resource.group, resource.plural, info.verb) if custom else not_allowed()
+    if info.verb == "patch":
+        check_media(bodies.media_type(request.headers.get("Content-Type")), custom=custom)
 
 
 def not_allowed() -> APIError:
