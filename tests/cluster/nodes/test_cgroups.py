@@ -13,17 +13,37 @@ def limited(**limits: str) -> Any:
 
 
 def test_limits_are_bytes_and_a_share_of_each_period() -> None:
-    assert limits_of(limited(memory="64Mi", cpu="250m")) == Limits(64 << 20, 25_000)
-    assert limits_of(limited(cpu="1m")) == Limits(None, 1000)
+    assert limits_of(limited(memory="64Mi", cpu="250m")) == Limits(64 << 20, 25_000, 256)
+    assert limits_of(limited(cpu="1m")) == Limits(None, 1000, 2)
     assert limits_of({"resources": {"requests": {"memory": "1Gi"}}}) == Limits()
+    assert limits_of({"resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}) == Limits(None, 100_000, 512)
+    assert limits_of({"resources": {"requests": {"cpu": "1000"}}}).cpu_shares == 262_144
 
 
-def test_a_container_without_limits_has_no_groups(tmp_path: Path) -> None:
+def test_a_container_without_limits_has_groups_that_limit_nothing(tmp_path: Path) -> None:
     for controller in ("memory", "cpu"):
         (tmp_path / controller).mkdir()
     groups = NodeGroups.create("node", tmp_path)
     assert groups is not None
-    assert groups.add("c", Limits()) is None
+    groups.add("c", Limits())
+    assert (tmp_path / "memory/node/c/memory.limit_in_bytes").read_text() == "-1"
+    assert (tmp_path / "cpu/node/c/cpu.cfs_quota_us").read_text() == "-1"
+    assert (tmp_path / "cpu/node/c/cpu.shares").read_text() == "2"
+
+
+def test_limits_change_while_a_container_runs_but_not_below_its_usage(tmp_path: Path) -> None:
+    for controller in ("memory", "cpu"):
+        (tmp_path / controller).mkdir()
+    groups = NodeGroups.create("node", tmp_path)
+    assert groups is not None
+    group = groups.add("c", Limits(1 << 26))
+    group.set(Limits(1 << 27, 50_000, 100))
+    assert (tmp_path / "memory/node/c/memory.limit_in_bytes").read_text() == str(1 << 27)
+    assert (tmp_path / "cpu/node/c/cpu.cfs_quota_us").read_text() == "50000"
+    (tmp_path / "memory/node/c/memory.usage_in_bytes").write_text(str(1 << 26))
+    with pytest.raises(OSError, match=r"memory limit \(1048576\) below current usage \(67108864\)"):
+        group.set(Limits(1 << 20))
+    assert (tmp_path / "memory/node/c/memory.limit_in_bytes").read_text() == str(1 << 27)
 
 
 def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
@@ -32,7 +52,6 @@ def test_version_1_has_a_group_for_each_controller(tmp_path: Path) -> None:
     groups = NodeGroups.create("node", tmp_path)
     assert groups is not None
     group = groups.add("c", Limits(1 << 26, 25_000))
-    assert group is not None
     assert group.entries == [str(tmp_path / c / "node/c/cgroup.procs") for c in ("memory", "cpu")]
     assert (tmp_path / "memory/node/c/memory.limit_in_bytes").read_text() == str(1 << 26)
     assert (tmp_path / "cpu/node/c/cpu.cfs_quota_us").read_text() == "25000"
@@ -42,11 +61,19 @@ def test_version_2_has_one_group_and_needs_the_memory_controller(tmp_path: Path)
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
     (tmp_path / "cgroup.subtree_control").write_text("pids")
     assert NodeGroups.create("node", tmp_path) is None
+    (tmp_path / "cgroup.subtree_control").write_text("memory")
+    only_memory = NodeGroups.create("other", tmp_path)
+    assert only_memory is not None
+    only_memory.add("c", Limits(1 << 26, 25_000))
+    assert (tmp_path / "other/c/memory.max").read_text() == str(1 << 26)
+    assert not (tmp_path / "other/c/cpu.max").exists()
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory")
     groups = NodeGroups.create("node", tmp_path)
     assert groups is not None
     assert (tmp_path / "node/cgroup.subtree_control").read_text() == "+memory +cpu"
-    assert groups.add("c", Limits(1 << 26, 25_000)) is not None
+    group = groups.add("c", Limits(1 << 26, 25_000))
+    assert group.mounts == [(tmp_path / "node/c", "/sys/fs/cgroup")]
+    assert (tmp_path / "node/c/cpu.weight").read_text() == "1"
     assert (tmp_path / "node/c/memory.max").read_text() == str(1 << 26)
     assert (tmp_path / "node/c/cpu.max").read_text() == "25000 100000"
 

@@ -23,10 +23,23 @@ from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman_cluster.nodes.pod_admission import rejection
 from steersman_cluster.nodes.pod_lifecycle import begin, step
-from steersman_cluster.nodes.pod_state import Effect, End, Event, PodState, Remove, Report, Role, Sync, Tick, Wake
+from steersman_cluster.nodes.pod_state import (
+    Effect,
+    End,
+    Event,
+    PodState,
+    Refusal,
+    Remove,
+    Report,
+    Role,
+    Sync,
+    Tick,
+    Wake,
+)
 from steersman_cluster.nodes.recorder import Recorder
 from steersman_cluster.nodes.registration import Registration
-from steersman_cluster.nodes.status import status_of
+from steersman_cluster.nodes.resizes import refusal_of
+from steersman_cluster.nodes.status import RESIZE_CONDITIONS, status_of
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
 __all__ = ["Agent", "NodePod", "Runtime"]
@@ -119,6 +132,8 @@ class Agent:
         self._now = now
         self._events = events
         self._names: dict[tuple[str, str], NodePod] = {}
+        self._deferred: set[str] = set()
+        """The uids of the Pods whose resizes wait for resources of their node."""
         self._heap: list[tuple[float, int, str, Event]] = []
         self._numbers = itertools.count()
         self._alarm: asyncio.TimerHandle | None = None
@@ -180,7 +195,7 @@ class Agent:
             return
         node_pod = self.pods.get(uid_of(pod))
         if node_pod is not None:
-            self.post(node_pod.uid, Sync(pod))
+            self.post(node_pod.uid, Sync(pod, self._refusal(node_pod, pod)))
             self.runtime.synced(node_pod)
             return
         node_pod = NodePod(begin(pod, self.clock(), adopt=self.runtime.adopts), node)
@@ -205,6 +220,27 @@ class Agent:
         if self._names.get((node_pod.namespace, node_pod.name)) is node_pod:
             del self._names[node_pod.namespace, node_pod.name]
         self.runtime.forgotten(node_pod)
+        self._deferred.discard(uid)
+        self._retry_resizes(node_pod.node)
+
+    def _refusal(self, node_pod: NodePod, pod: Object) -> Refusal | None:
+        """Return why the resources that a Pod asks for are not allocated; `None` where they are."""
+        others = (one.pod_state for one in self.pods.values() if one.node == node_pod.node and one is not node_pod)
+        allocatable = self.registrations[node_pod.node].info.capacity
+        found = refusal_of(pod, node_pod.pod_state, others, allocatable)
+        if found is not None and found.reason == "Deferred":
+            self._deferred.add(node_pod.uid)
+        else:
+            self._deferred.discard(node_pod.uid)
+        return found
+
+    def _retry_resizes(self, node: str) -> None:
+        """Try the resizes again that wait for resources of a node."""
+        for uid in sorted(self._deferred):
+            node_pod = self.pods.get(uid)
+            if node_pod is not None and node_pod.node == node:
+                pod = node_pod.pod_state.pod
+                self.post(uid, Sync(pod, self._refusal(node_pod, pod)))
 
     def post(self, uid: str, event: Event) -> None:
         """Take in an event now; for a Pod that is gone it is dropped."""
@@ -223,8 +259,11 @@ class Agent:
                     pass  # the writer sees `pod_state.removed`
                 case _:
                     self.runtime.perform(node_pod, effect)
-        if node_pod.pod_state is not before:
+        after = node_pod.pod_state
+        if after is not before:
             self._queue(node_pod)
+            if self._deferred and (after.finished != before.finished or after.resize_generation):
+                self._loop.call_soon(self._retry_resizes, node_pod.node)
 
     def post_after(self, seconds: float, uid: str, event: Event) -> None:
         """Take in an event after so many seconds."""
@@ -327,6 +366,9 @@ class Agent:
         if "conditions" in changed:
             old = {c["type"]: c for c in node_pod.sent.get("conditions") or ()}
             changed["conditions"] = [c for c in status["conditions"] if old.get(c["type"]) != c]
+            known = {c["type"] for c in dig(pod_state.pod, "status", "conditions") or ()} | old.keys()
+            for kind in known.intersection(RESIZE_CONDITIONS) - {c["type"] for c in status["conditions"]}:
+                changed["conditions"].append({"$patch": "delete", "type": kind})
         body = msgspec.json.encode({"metadata": {"uid": pod_state.uid}, "status": changed})
         await self.client.raw.request("PATCH", f"{path}/status", body=body, content_type=_STRATEGIC, timeout=10.0)
         node_pod.sent = status

@@ -19,6 +19,7 @@ from steersman_cluster.nodes.pod_state import (
     Exit,
     Exited,
     NotPrepared,
+    NotResized,
     NotStarted,
     PodState,
     Preparation,
@@ -26,8 +27,11 @@ from steersman_cluster.nodes.pod_state import (
     Prepared,
     ProbeFailed,
     Readiness,
+    Refusal,
     Remove,
     Report,
+    Resize,
+    Resized,
     Role,
     Stage,
     Start,
@@ -40,7 +44,8 @@ from steersman_cluster.nodes.pod_state import (
     Wake,
     containers_of,
 )
-from steersman_cluster.objects import Object, name_of, namespace_of
+from steersman_cluster.nodes.resizes import changed_resources, needs_restart, resources_of, summary
+from steersman_cluster.objects import Object, meta, name_of, namespace_of
 
 __all__ = ["FIRST_BACKOFF", "LONGEST_BACKOFF", "begin", "step"]
 
@@ -51,6 +56,9 @@ _PULL_SHOWN: Final = 1.0
 """A failed pull is shown as ErrImagePull for so long before it becomes ImagePullBackOff."""
 _CONFIG_RETRY: Final = 3.0
 _PREPARE_RETRY_SECONDS: Final = 3.0
+_RESIZE_RETRY_SECONDS: Final = 5.0
+_RESIZE_RESTART: Final = "resize requires restart"
+"""Part of the message of a stop after which a container starts again, whatever its restart policy."""
 
 
 def begin(pod: Object, now: float, *, adopt: bool) -> PodState:
@@ -126,8 +134,8 @@ class _Step:
 
     def take(self, event: Event) -> None:
         match event:
-            case Sync(pod):
-                self._sync(pod)
+            case Sync(pod, refusal):
+                self._sync(pod, refusal)
             case Prepared(ip):
                 self.set(prepared=Preparation.DONE, ip=ip)
             case NotPrepared(reason, message):
@@ -140,7 +148,9 @@ class _Step:
             case _:
                 self._apply_to_container(event)
 
-    def _apply_to_container(self, event: Started | NotStarted | Exited | StartedUp | Readiness | ProbeFailed) -> None:
+    def _apply_to_container(
+        self, event: Started | NotStarted | Exited | StartedUp | Readiness | ProbeFailed | Resized | NotResized
+    ) -> None:
         index = next((i for i, c in enumerate(self.containers) if c.name == event.container), -1)
         if index < 0 or self.containers[index].attempt != event.attempt:
             return
@@ -159,20 +169,39 @@ class _Step:
             case ProbeFailed(why=why, grace=grace) if container.stage is Stage.RUNNING:
                 grace = self.pod_state.grace if grace is None else grace
                 self._stop(index, f"Container {container.name} failed {why} probe, will be restarted", grace)
+            case Resized() | NotResized() if container.stage is Stage.RUNNING:
+                self._resized(index, event)
             case _:
                 pass
 
-    def _sync(self, pod: Object) -> None:
-        self.set(pod=pod)
+    def _resized(self, index: int, event: Resized | NotResized) -> None:
+        if isinstance(event, Resized):
+            self.change(index, actual=event.resources, resizing=False, resize_error="")
+            return
+        if event.message != self.containers[index].resize_error:
+            text = f"Pod resize error: {summary(self.pod_state.pod, event.message)}"
+            self.report("Warning", "ResizeError", text)
+        retry_at = self.now + _RESIZE_RETRY_SECONDS
+        self.change(index, resizing=False, resize_error=event.message, retry_at=retry_at)
+
+    def _sync(self, pod: Object, refusal: Refusal | None) -> None:
+        self._report_refusal(pod, refusal)
+        self.set(pod=pod, refusal=refusal)
         every = containers_of(pod.get("spec") or {})
         names = {container.name for container in self.containers}
         self.containers += [c for c in every if c.role is Role.EPHEMERAL and c.name not in names]
         specs = {container.name: container.spec for container in every}
+        resized = False
         for index, container in enumerate(self.containers):
             spec = specs.get(container.name)
             if spec is None or spec is container.spec:
                 continue
             changed = spec.get("image") != container.spec.get("image")
+            if resources_of(spec) != resources_of(container.spec):
+                if refusal is not None:
+                    spec = {**spec, "resources": resources_of(container.spec)}
+                else:
+                    resized = True
             self.change(index, spec=spec)
             if not changed or container.role in (Role.INIT, Role.EPHEMERAL):
                 continue
@@ -184,6 +213,16 @@ class _Step:
                 self.change(index, backoff=0.0, ready=container.ready)
             elif container.stage is Stage.WAITING:
                 self.change(index, backoff=0.0, pull_backoff=0.0, retry_at=0.0)
+        if resized and not self.pod_state.finished:
+            self.set(resize_generation=meta(pod).get("generation") or 1)
+            self.report("Normal", "ResizeStarted", f"Pod resize started: {summary(pod)}")
+
+    def _report_refusal(self, pod: Object, refusal: Refusal | None) -> None:
+        before = self.pod_state.refusal
+        same_generation = meta(pod).get("generation") == meta(self.pod_state.pod).get("generation")
+        if refusal is not None and not (before is not None and before.reason == refusal.reason and same_generation):
+            text = f"Pod resize {refusal.reason}: {summary(pod, refusal.message)}"
+            self.report("Warning", f"Resize{refusal.reason}", text)
 
     def _started(self, index: int, event: Started) -> None:
         before = self.containers[index]
@@ -292,6 +331,34 @@ class _Step:
                 self._keep_running(index)
         if self._run_inits():
             self._run_mains()
+        if not self.pod_state.closing:
+            self._resize()
+
+    def _resize(self) -> None:
+        """Bring the allocated resources of running containers into effect: in place, or by a restart."""
+        pending = False
+        for index, container in enumerate(self.containers):
+            pending = pending or container.stage is Stage.STARTING
+            if container.stage not in (Stage.RUNNING, Stage.STOPPING) or container.actual is None:
+                continue
+            resources = resources_of(container.spec)
+            changed = changed_resources(container.actual, resources)
+            if not changed:
+                continue
+            pending = True
+            if container.stage is Stage.STOPPING or container.resizing:
+                continue
+            if needs_restart(container.spec, changed):
+                self._stop(index, f"Container {container.name} {_RESIZE_RESTART}", self.pod_state.grace)
+                self.change(index, backoff=0.0)
+            elif container.resize_error and container.retry_at > self.now:
+                self.wakes.append(container.retry_at)
+            else:
+                self.change(index, resizing=True)
+                self.effects.append(Resize(container.name, container.attempt, resources))
+        if self.pod_state.resize_generation and not pending:
+            self.set(resize_generation=0)
+            self.report("Normal", "ResizeCompleted", f"Pod resize completed: {summary(self.pod_state.pod)}")
 
     def _check_deadline(self) -> None:
         pod_state = self.pod_state
@@ -345,7 +412,7 @@ class _Step:
     def _comes_back(self, container: Container) -> bool:
         if container.role is Role.EPHEMERAL:
             return False
-        if container.role is Role.SIDECAR or container.replacing:
+        if container.role is Role.SIDECAR or container.replacing or _RESIZE_RESTART in container.kill:
             return True
         code = container.exit.code if container.exit is not None else 0
         if _has_rule(container.spec, code):
@@ -370,8 +437,16 @@ class _Step:
                 return
         container = self.containers[index]
         attempt = container.attempt + 1
-        kill = container.kill if container.replacing else ""
-        self.change(index, stage=Stage.STARTING, attempt=attempt, kill=kill, retry_at=0.0)
+        self.change(
+            index,
+            stage=Stage.STARTING,
+            attempt=attempt,
+            kill=container.kill if container.replacing else "",
+            retry_at=0.0,
+            actual=resources_of(container.spec),
+            resizing=False,
+            resize_error="",
+        )
         self.effects.append(Start(container.name, attempt))
 
     def _wait(self, index: int) -> None:

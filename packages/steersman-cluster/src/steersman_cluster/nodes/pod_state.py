@@ -20,6 +20,7 @@ __all__ = [
     "Exit",
     "Exited",
     "NotPrepared",
+    "NotResized",
     "NotStarted",
     "PodState",
     "Preparation",
@@ -27,8 +28,11 @@ __all__ = [
     "Prepared",
     "ProbeFailed",
     "Readiness",
+    "Refusal",
     "Remove",
     "Report",
+    "Resize",
+    "Resized",
     "Role",
     "Stage",
     "Start",
@@ -121,6 +125,12 @@ class Container:
     pull_backoff: float = 0.0
     flip_at: float = 0.0
     """When a failed pull turns into a back-off."""
+    actual: Object | None = None
+    """The resources in effect; `spec` has those that are allocated. `None` before the first start."""
+    resizing: bool = False
+    """Whether the runtime was told to change the resources, and has not answered."""
+    resize_error: str = ""
+    """Why the resources could not be changed."""
     kill: str = ""
     """Why it is stopped, where that is not because the Pod ends."""
     grace: float = 0.0
@@ -151,6 +161,14 @@ class Termination:
 
 
 @dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node does not allocate the resources of a resize: the reason is `Infeasible` or `Deferred`."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class PodState:
     """A Pod on its node."""
 
@@ -167,6 +185,10 @@ class PodState:
     """`Succeeded` or `Failed` once nothing will run any more."""
     removed: bool = False
     """Whether `Remove` was said."""
+    refusal: Refusal | None = None
+    """Why the resources that the Pod asks for are not allocated."""
+    resize_generation: int = 0
+    """The generation of the Pod whose resources come into effect; 0 where no resize is in progress."""
 
     @property
     def uid(self) -> str:
@@ -227,9 +249,10 @@ def containers_of(spec: Object) -> tuple[Container, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """The API server has this version of the Pod."""
+    """The API server has this version of the Pod; with `refusal` its new resources are not allocated."""
 
     pod: Object
+    refusal: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +337,24 @@ class ProbeFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Resized:
+    """The resources of a running container are in effect."""
+
+    container: str
+    attempt: int
+    resources: Object
+
+
+@dataclass(frozen=True, slots=True)
+class NotResized:
+    """The resources of a running container could not be changed; it is tried again."""
+
+    container: str
+    attempt: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """The node ends the Pod (eviction)."""
 
@@ -321,7 +362,19 @@ class End:
 
 
 Event: TypeAlias = (
-    Sync | Tick | Prepared | NotPrepared | Started | NotStarted | Exited | StartedUp | Readiness | ProbeFailed | End
+    Sync
+    | Tick
+    | Prepared
+    | NotPrepared
+    | Started
+    | NotStarted
+    | Exited
+    | StartedUp
+    | Readiness
+    | ProbeFailed
+    | Resized
+    | NotResized
+    | End
 )
 
 
@@ -351,6 +404,15 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Resize:
+    """Change the resources of a running container; answered by `Resized` or `NotResized`."""
+
+    container: str
+    attempt: int
+    resources: Object
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Record an Event for people."""
 
@@ -372,4 +434,4 @@ class Remove:
     """Everything has stopped: clean up and delete the object."""
 
 
-Effect: TypeAlias = Prepare | Start | Stop | Report | Wake | Remove
+Effect: TypeAlias = Prepare | Start | Stop | Resize | Report | Wake | Remove

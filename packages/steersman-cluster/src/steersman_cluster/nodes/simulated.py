@@ -26,6 +26,8 @@ from steersman_cluster.nodes.pod_state import (
     Prepare,
     Prepared,
     Readiness,
+    Resize,
+    Resized,
     Stage,
     Start,
     Started,
@@ -93,6 +95,8 @@ class SimulatedRuntime:
                 if wait is None or wait > grace:
                     wait, code = grace, 137
                 self._agent.post_after(wait, node_pod.uid, Exited(name, attempt, code))
+            case Resize(name, attempt, resources):
+                self._agent.post_after(0.0, node_pod.uid, Resized(name, attempt, resources))
             case _:
                 pass
 

@@ -11,11 +11,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steersman_cluster.nodes.pod_state import Container, Exit, PodState, Preparation, Role, Stage
+from steersman_cluster.nodes.resizes import changed_resources, resources_of
 from steersman_cluster.objects import Object, dig, meta
 
-__all__ = ["OWN_CONDITIONS", "phase_of", "remembered", "seconds_of", "status_of", "time_of"]
+__all__ = ["OWN_CONDITIONS", "RESIZE_CONDITIONS", "phase_of", "remembered", "seconds_of", "status_of", "time_of"]
 
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+RESIZE_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
+"""Conditions that a Pod has only while they hold."""
 
 
 def time_of(seconds: float) -> str:
@@ -83,6 +86,12 @@ def _container_status(pod_state: PodState, container: Container) -> Object:
         status["containerID"] = found
     if container.role is Role.EPHEMERAL:
         del status["started"]
+    elif _ran(container):
+        allocated = resources_of(container.spec)
+        actual = container.actual if "running" in status["state"] and container.actual is not None else allocated
+        status["resources"] = actual if changed_resources(actual, allocated) else allocated
+        if allocated.get("requests"):
+            status["allocatedResources"] = allocated["requests"]
     return status
 
 
@@ -170,10 +179,11 @@ def _conditions(pod_state: PodState, phase: str, now: float) -> list[Object]:
         "Ready": _pod_ready(pod_state, containers),
         "ContainersReady": containers,
     }
+    found |= _resize_conditions(pod_state)
     old = {c["type"]: c for c in dig(pod_state.pod, "status", "conditions") or ()}
     generation = meta(pod_state.pod).get("generation")
     conditions: list[Object] = []
-    for kind in OWN_CONDITIONS:
+    for kind in found:
         true, reason, message = found[kind]
         value = "True" if true else "False"
         before = old.get(kind)
@@ -188,6 +198,18 @@ def _conditions(pod_state: PodState, phase: str, now: float) -> list[Object]:
             condition["observedGeneration"] = generation
         conditions.append(condition)
     return conditions
+
+
+def _resize_conditions(pod_state: PodState) -> dict[str, tuple[bool, str, str]]:
+    found: dict[str, tuple[bool, str, str]] = {}
+    if pod_state.finished:
+        return found
+    if pod_state.refusal is not None:
+        found["PodResizePending"] = (True, pod_state.refusal.reason, pod_state.refusal.message)
+    if pod_state.resize_generation:
+        errors = [c.resize_error for c in pod_state.containers if c.resize_error]
+        found["PodResizeInProgress"] = (True, "Error" if errors else "", "; ".join(errors))
+    return found
 
 
 def _names(containers: list[Container]) -> str:
@@ -253,6 +275,7 @@ def remembered(container: Container, status: Object | None, now: float, *, adopt
                 attempt=restarts + 1,
                 started_at=began,
                 image=status.get("image") or "",
+                actual=status.get("resources") or resources_of(container.spec),
                 started=bool(status.get("started")),
                 ready=bool(status.get("ready")),
             )

@@ -6,6 +6,7 @@ below, and the guard deletes it when the node ends, however that happens.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,11 +16,14 @@ from typing import Final
 from steersman.models import Quantity
 from steersman_cluster.objects import Object, dig
 
-__all__ = ["ContainerGroup", "NodeGroups", "limits_of"]
+__all__ = ["CGROUP_MOUNT", "ContainerGroup", "NodeGroups", "limits_of"]
 
-_MOUNT: Final = Path("/sys/fs/cgroup")
+CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS: Final = 100_000
 _MIN_QUOTA_MICROSECONDS: Final = 1000
+_MIN_SHARES: Final = 2
+_MAX_SHARES: Final = 262_144
+_SHARES_PER_CPU: Final = 1024
 _MIN_MEMORY_BYTES: Final = 4 << 20
 """Less would not start a process."""
 
@@ -31,6 +35,8 @@ class Limits:
     memory_bytes: int | None = None
     cpu_quota_microseconds: int | None = None
     """Of each period of 100 ms, over all processors."""
+    cpu_shares: int = _MIN_SHARES
+    """The weight of the container against others of the node, in the unit of version 1."""
 
 
 def limits_of(container: Object) -> Limits:
@@ -41,7 +47,9 @@ def limits_of(container: Object) -> Limits:
     quota = None
     if cpu is not None:
         quota = max(_MIN_QUOTA_MICROSECONDS, int(Quantity(str(cpu)).as_fraction() * _PERIOD_MICROSECONDS))
-    return Limits(bytes_, quota)
+    asked = dig(container, "resources", "requests", "cpu", default=cpu)
+    shares = int(Quantity(str(asked)).as_fraction() * _SHARES_PER_CPU) if asked is not None else 0
+    return Limits(bytes_, quota, min(_MAX_SHARES, max(_MIN_SHARES, shares)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,29 @@ class ContainerGroup:
     """The groups of one run of a container."""
 
     directories: tuple[Path, ...]
+    controllers: tuple[str, ...] = ()
+    """The controller of each directory: `memory`, `cpu`; `unified` in version 2, `unified memory` without cpu."""
+
+    @property
+    def mounts(self) -> list[tuple[Path, str]]:
+        """Return the directories with the paths at which a container sees its own groups."""
+        pairs = zip(self.directories, self.controllers, strict=True)
+        return [
+            (path, str(CGROUP_MOUNT) if name.startswith("unified") else f"{CGROUP_MOUNT}/{name}")
+            for path, name in pairs
+        ]
+
+    def set(self, limits: Limits) -> None:
+        """Write the limits.
+
+        Raises:
+            OSError: the kernel refuses them, or the processes use more memory than the new limit.
+        """
+        for directory, controller in zip(self.directories, self.controllers, strict=True):
+            if limits.memory_bytes is not None and controller != "cpu":
+                _check_usage(directory, limits.memory_bytes)
+            for file, value in _settings(controller, limits):
+                (directory / file).write_text(value)
 
     @property
     def entries(self) -> list[str]:
@@ -81,7 +112,7 @@ class NodeGroups:
         """The node's own group by controller: `memory`, `cpu`; one of both in version 2."""
 
     @classmethod
-    def create(cls, name: str, mount: Path = _MOUNT) -> NodeGroups | None:
+    def create(cls, name: str, mount: Path = CGROUP_MOUNT) -> NodeGroups | None:
         """Make the groups of a node; `None` where this process may not."""
         roots: dict[str, Path] = {}
         try:
@@ -89,10 +120,11 @@ class NodeGroups:
                 enabled = (mount / "cgroup.subtree_control").read_text().split()
                 if "memory" not in enabled:
                     return None
-                roots = {"unified": mount / name}
-                roots["unified"].mkdir()
+                directory = mount / name
+                directory.mkdir()
+                roots = {"unified" if "cpu" in enabled else "unified memory": directory}
                 controllers = " ".join(f"+{one}" for one in ("memory", "cpu") if one in enabled)
-                (roots["unified"] / "cgroup.subtree_control").write_text(controllers)
+                (directory / "cgroup.subtree_control").write_text(controllers)
             else:
                 for controller in ("memory", "cpu"):
                     directory = mount / controller / name
@@ -110,29 +142,40 @@ class NodeGroups:
         """The node's groups, for the guard."""
         return [str(directory) for directory in self._roots.values()]
 
-    def add(self, name: str, limits: Limits) -> ContainerGroup | None:
-        """Make the group of one run of a container; `None` for a container without limits. Raises `OSError`."""
-        if limits == Limits():
-            return None
-        made: list[Path] = []
-        for controller, root in self._roots.items():
-            directory = root / name
+    def add(self, name: str, limits: Limits) -> ContainerGroup:
+        """Make the group of one run of a container. Raises `OSError`."""
+        group = ContainerGroup(tuple(root / name for root in self._roots.values()), tuple(self._roots))
+        for directory in group.directories:
             directory.mkdir(exist_ok=True)
-            made.append(directory)
-            for file, value in _settings(controller, limits):
-                (directory / file).write_text(value)
-        return ContainerGroup(tuple(made))
+        group.set(limits)
+        return group
+
+
+def _check_usage(directory: Path, limit: int) -> None:
+    """Raise `OSError` where processes use more memory than a new limit: version 2 would kill them."""
+    for name in ("memory.current", "memory.usage_in_bytes"):
+        with suppress(FileNotFoundError, ValueError):
+            used = int((directory / name).read_text())
+            if used >= limit:
+                text = f"attempting to set container memory limit ({limit}) below current usage ({used})"
+                raise OSError(errno.EBUSY, f"cannot decrease memory limits: {text}")
 
 
 def _settings(controller: str, limits: Limits) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    memory, quota = limits.memory_bytes, limits.cpu_quota_microseconds
-    if memory is not None and controller == "memory":
-        found.append(("memory.limit_in_bytes", str(memory)))
-    if memory is not None and controller == "unified":
-        found += [("memory.max", str(memory)), ("memory.oom.group", "1")]
-    if quota is not None and controller == "cpu":
-        found += [("cpu.cfs_period_us", str(_PERIOD_MICROSECONDS)), ("cpu.cfs_quota_us", str(quota))]
-    if quota is not None and controller == "unified":
-        found.append(("cpu.max", f"{quota} {_PERIOD_MICROSECONDS}"))
-    return found
+    memory, quota, shares = limits.memory_bytes, limits.cpu_quota_microseconds, limits.cpu_shares
+    match controller:
+        case "memory":
+            return [("memory.limit_in_bytes", str(memory if memory is not None else -1))]
+        case "cpu":
+            return [
+                ("cpu.cfs_period_us", str(_PERIOD_MICROSECONDS)),
+                ("cpu.cfs_quota_us", str(quota if quota is not None else -1)),
+                ("cpu.shares", str(shares)),
+            ]
+        case _:
+            found = [("memory.max", str(memory) if memory is not None else "max"), ("memory.oom.group", "1")]
+            if controller == "unified":
+                weight = 1 + (shares - _MIN_SHARES) * 9999 // (_MAX_SHARES - _MIN_SHARES)
+                found.append(("cpu.max", f"{quota if quota is not None else 'max'} {_PERIOD_MICROSECONDS}"))
+                found.append(("cpu.weight", str(weight)))
+            return found

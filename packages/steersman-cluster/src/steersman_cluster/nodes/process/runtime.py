@@ -12,7 +12,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -29,16 +29,19 @@ from steersman_cluster.nodes.pod_state import (
     End,
     Exited,
     NotPrepared,
+    NotResized,
     NotStarted,
     Prepare,
     Prepared,
+    Resize,
+    Resized,
     Start,
     Started,
     Stop,
 )
 from steersman_cluster.nodes.process import cleanup, probe_tasks
 from steersman_cluster.nodes.process.api_reader import ApiReader
-from steersman_cluster.nodes.process.cgroups import NodeGroups, limits_of
+from steersman_cluster.nodes.process.cgroups import CGROUP_MOUNT, ContainerGroup, NodeGroups, limits_of
 from steersman_cluster.nodes.process.command import DEFAULT_PATH, Identity, Sandbox
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.environment import (
@@ -227,8 +230,22 @@ class ProcessRuntime:
                 resources.starts[name] = task
             case Stop(name, attempt, grace):
                 self._stop(node_pod, name, attempt, grace)
+            case Resize(name, attempt, resources):
+                self._resize(node_pod, name, attempt, resources)
             case _:
                 pass
+
+    def _resize(self, node_pod: NodePod, name: str, attempt: int, resources: Object) -> None:
+        """Change the limits of a running container; where this process may not set limits, only their record."""
+        held = self.resources.get(node_pod.uid)
+        run = held.runs.get(name) if held is not None else None
+        answer: Resized | NotResized = Resized(name, attempt, resources)
+        try:
+            if run is not None and run.attempt == attempt and run.group is not None:
+                run.group.set(limits_of({"resources": resources}))
+        except OSError as problem:
+            answer = NotResized(name, attempt, problem.strerror or str(problem))
+        asyncio.get_running_loop().call_soon(self._agent.post, node_pod.uid, answer)
 
     async def removed(self, node_pod: NodePod) -> None:
         """Clean up after a Pod that has ended."""
@@ -424,23 +441,28 @@ class ProcessRuntime:
         (home / "tmp").chmod(0o1777)
         identity = self._identity(pod, spec, image) if os.geteuid() == 0 else None
         mounts = resources.mounts(spec, env)
-        if self.mode == "plain":
-            sandbox = None
-            directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
-        else:
-            sandbox = await self._sandboxed(resources, spec, image, command, mounts, home, directory, message_file, env)
         group = None
-        if self._groups is not None:
-            group = self._groups.add(f"{node_pod.uid}-{spec['name']}-{attempt}", limits_of(spec))
-        log = LogFile(home / f"{attempt}.log", self._agent.clock)
-        (home / f"{attempt - 2}.log").unlink(missing_ok=True)
         run: Run | None = None
 
         def ended(_: Exit) -> None:
             if run is not None and resources.runs.get(spec["name"]) is run and run.attempt == attempt:
                 self._agent_exited(node_pod, resources, run)
 
-        try:
+        with ExitStack() as undo:
+            if self._groups is not None:
+                group = self._groups.add(f"{node_pod.uid}-{spec['name']}-{attempt}", limits_of(spec))
+                undo.callback(group.remove)
+            if self.mode == "plain":
+                sandbox = None
+                directory = self._without_sandbox(spec, image, mounts, home, directory, message_file, env)
+            else:
+                mounts += _group_mounts(group, mounts)
+                sandbox = await self._sandboxed(
+                    resources, spec, image, command, mounts, home, directory, message_file, env
+                )
+            log = LogFile(home / f"{attempt}.log", self._agent.clock)
+            undo.callback(log.close)
+            (home / f"{attempt - 2}.log").unlink(missing_ok=True)
             process = await spawn(
                 command,
                 env,
@@ -454,11 +476,7 @@ class ProcessRuntime:
                 identity=identity,
                 cgroups=group.entries if group is not None else (),
             )
-        except BaseException:
-            log.close()
-            if group is not None:
-                group.remove()
-            raise
+            undo.pop_all()
         run = Run(spec, attempt, process, log, env, directory, message_file, resources.namespaces, identity, group)
         run.stop_signal = image.stop_signal
         resources.runs[spec["name"]] = run
@@ -702,6 +720,13 @@ class ProcessRuntime:
         task.add_done_callback(group.discard)
         task.add_done_callback(_complain)
         return task
+
+
+def _group_mounts(group: ContainerGroup | None, mounts: Sequence[Mount]) -> list[Mount]:
+    """Return the mounts that show a container its control groups, unless a volume lies in their place."""
+    if group is None or any(f"{CGROUP_MOUNT}/".startswith(f"{m.target.rstrip('/')}/") for m in mounts):
+        return []
+    return [Mount(directory, target, read_only=True) for directory, target in group.mounts]
 
 
 def _nothing(_: Exit) -> None:
