@@ -1,9 +1,9 @@
-"""Runs HelloApp on a cluster of its own and shows how the world follows: `make demo`.
+"""Runs HelloApp on an embedded cluster and shows the effects of changes: `make demo`.
 
-Starts the embedded cluster in this process, installs the CRD, runs `steersman run helloapp:operator` as a process of
-its own, and then does what users do: apply, scale, kill a Pod, delete the Deployment, scale it by hand, delete it all.
-Needs nothing but Python. `--real` does the same on a real kube-apiserver with its own controllers. Ends by itself with
-a one-line verdict; exit code 0 means that everything followed.
+Starts the embedded cluster in this process, installs the CRD, runs `steersman run helloapp:operator` as a separate
+process, and then acts as a user: apply, scale, kill a Pod, delete the Deployment, scale it by hand, delete everything.
+Needs only Python. `--real` does the same on a real kube-apiserver with its own controllers. Ends with a one-line
+verdict; exit code 0 means that the cluster reached every expected state.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from helloapp.api.v1.helloapp_types import HelloApp
 HERE = Path(__file__).resolve().parent
 NAME = "helloapp-sample"
 DEADLINE = 60.0
-"""Seconds that each step may take: a real garbage collector looks for new kinds every half minute."""
+"""The time limit of each step: a real garbage collector discovers new kinds every half minute."""
 SETTLED = 0.4
-"""Seconds that a person is given to see what a step has led to."""
+"""Seconds for the viewer to read the result of a step."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What the API server knows of the demo's objects at one moment."""
+    """The state of the demo's objects in the API server."""
 
     apps: tuple[HelloApp, ...] = ()
     deployments: tuple[Deployment, ...] = ()
@@ -70,7 +70,7 @@ class World:
         return not (self.apps or self.deployments or self.replica_sets or self.pods)
 
     def settled(self, size: int) -> bool:
-        """Whether all four kinds agree on `size`, and the status says so."""
+        """Return whether all four kinds and the status agree on `size`."""
         if len(self.apps) != 1 or len(self.deployments) != 1:
             return False
         app, deployment = self.apps[0], self.deployments[0]
@@ -84,7 +84,7 @@ class World:
 
 @dataclass
 class User:
-    """Who does things to the cluster, and remembers what must not be seen again."""
+    """Performs the steps on the cluster, and remembers states that must not come back."""
 
     client: Client
     gone: set[str] = field(default_factory=set[str])
@@ -119,7 +119,7 @@ class User:
 
 @dataclass(frozen=True)
 class Step:
-    """Something a user does, and how to see that the operator has answered."""
+    """A step of the user, and the check of its effect."""
 
     title: str
     act: Callable[[User], Awaitable[object]]
@@ -154,7 +154,7 @@ STORY: Sequence[Step] = (
 
 
 def draw(world: World, told: Sequence[str], title: str) -> Table:
-    """One frame: the story so far, and beside it what the cluster says."""
+    """Render one frame: the steps so far, and the state of the cluster."""
     frame = Table.grid(expand=True)
     frame.add_column(ratio=1)
     frame.add_column(ratio=1)
@@ -164,7 +164,7 @@ def draw(world: World, told: Sequence[str], title: str) -> Table:
 
 
 def _trees(world: World) -> Iterator[Any]:
-    """The objects as they own each other."""
+    """Render the objects as a tree of owners."""
     everything = (*world.deployments, *world.replica_sets, *world.pods)
     living = {obj.metadata.uid for obj in (*world.apps, *everything)}
 
@@ -197,7 +197,7 @@ def _line(obj: Any) -> str:
 
 
 def start(real: bool) -> tuple[Cluster, str]:
-    """The cluster to run on, and what it is called."""
+    """Start the selected cluster; yields it with its title."""
     if real:
         from steersman.testing import ControlPlane
 
@@ -212,7 +212,7 @@ def start(real: bool) -> tuple[Cluster, str]:
 
 @contextmanager
 def operator(kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
-    """`steersman run helloapp:operator` for the time of a block."""
+    """Run `steersman run helloapp:operator` for the time of a block."""
     command = [sys.executable, "-m", "steersman", "run", "helloapp:operator", "--kubeconfig", str(kubeconfig)]
     command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect"]
     with log.open("wb") as out:
@@ -229,7 +229,7 @@ def operator(kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
 
 
 async def tell(cluster: Cluster, title: str, console: Console) -> bool:
-    """Install, run, and go through the story; returns whether everything followed."""
+    """Install, run, and perform the steps; returns whether every check succeeded."""
     log = cluster.directory / "operator.log"
     async with Client(cluster.config) as client:
         user = User(client)

@@ -1,9 +1,9 @@
-"""Runs SidecarSet on a cluster of its own and shows how Pods get their sidecars.
+"""Runs SidecarSet on an embedded cluster and shows the injection of sidecars into Pods.
 
-Starts the embedded cluster in this process, installs the CRD, runs `steersman run sidecarset:operator` as a process of
-its own, and then does what users do: create Pods, be refused, change an image, change a command. Needs nothing but
-Python. `--real` does the same on a real kube-apiserver. Ends by itself with a one-line verdict; exit code 0 means that
-everything followed.
+Starts the embedded cluster in this process, installs the CRD, runs `steersman run sidecarset:operator` as a separate
+process, and then acts as a user: create Pods, submit an invalid set, change an image, change a command. Needs only
+Python. `--real` does the same on a real kube-apiserver. Ends with a one-line verdict; exit code 0 means that every
+check succeeded.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 HERE = Path(__file__).resolve().parent
 NAME = "test-sidecarset"
 DEADLINE = 60.0
-"""Seconds that each step may take."""
+"""The time limit of each step in seconds."""
 
 
 @dataclass(frozen=True)
 class World:
-    """What the API server knows of the demo's objects at one moment."""
+    """The state of the demo's objects in the API server."""
 
     sets: tuple[SidecarSet, ...]
     pods: tuple[Pod, ...]
@@ -50,7 +50,7 @@ class World:
         return cls(sets.items, pods.items)
 
     def counts(self, matched: int, updated: int, ready: int) -> bool:
-        """Whether the status describes the present spec by these numbers."""
+        """Return whether the status describes the current spec with these numbers."""
         return any(
             each.status.observed_generation == each.metadata.generation
             and (each.status.matched_pods, each.status.updated_pods, each.status.ready_pods)
@@ -106,7 +106,7 @@ async def renew(client: Client) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """Something a user does, and how to see that the operator has answered."""
+    """A step of the user, and the check of its effect."""
 
     title: str
     act: Callable[[Client], Awaitable[object]]
@@ -136,7 +136,7 @@ STORY: Sequence[Step] = (
 
 
 def draw(world: World, told: Sequence[str]) -> Table:
-    """One frame: the story so far, the counts, and the Pods."""
+    """Render one frame: the steps so far, the counts, and the Pods."""
     frame = Table.grid(padding=(0, 3))
     pods = Table("Pod", "containers")
     for pod in world.pods:
@@ -151,7 +151,7 @@ def draw(world: World, told: Sequence[str]) -> Table:
 
 @contextmanager
 def operator(kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
-    """`steersman run sidecarset:operator` for the time of a block."""
+    """Run `steersman run sidecarset:operator` for the time of a block."""
     command = [sys.executable, "-m", "steersman", "run", "sidecarset:operator", "--kubeconfig", str(kubeconfig)]
     command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect"]
     command += ["--webhook-bind-address=127.0.0.1:0"]
@@ -169,7 +169,7 @@ def operator(kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
 
 
 async def tell(cluster: Cluster, console: Console) -> bool:
-    """Install, run, and go through the story; returns whether everything followed."""
+    """Install, run, and perform the steps; returns whether every check succeeded."""
     log = cluster.directory / "operator.log"
     async with Client(cluster.config) as client:
         await apply(client, HERE / "config/crd/bases/apps.kruise.io_sidecarsets.yaml")
@@ -201,7 +201,7 @@ async def tell(cluster: Cluster, console: Console) -> bool:
 
 
 def start(real: bool) -> tuple[Cluster, str]:
-    """The cluster to run on, and what it is called."""
+    """Start the selected cluster; yields it with its title."""
     if real:
         from steersman.testing import ControlPlane
 

@@ -1,4 +1,4 @@
-"""What the operator counts, beside what every Steersman operator does."""
+"""The metrics of this operator, in addition to those of every Steersman operator."""
 
 from __future__ import annotations
 

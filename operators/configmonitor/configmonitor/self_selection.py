@@ -1,7 +1,7 @@
-"""Which Pod the operator runs in, so that no ConfigMonitor has it restart itself.
+"""Identifies the operator's own Pod, so that no ConfigMonitor restarts the operator.
 
-The Downward API tells: `POD_NAME`, and `POD_NAMESPACE` or, in the ambassador layout, `res_namespace`. Where it is not
-asked, the host name and the ServiceAccount's files do. Outside a cluster there is nothing to guard.
+The Downward API sets `POD_NAME`, and `POD_NAMESPACE` or, in the ambassador layout, `res_namespace`. Without them the
+host name and the files of the ServiceAccount identify the Pod. Outside a cluster there is no such Pod.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from steersman import Context, metadata_of
 from steersman.k8s import Pod
 
 from configmonitor.api.v1.configmonitor_types import ConfigMonitor
-from configmonitor.planning import matches
+from configmonitor.plan import matches
 
 __all__ = ["Itself", "itself", "selects_the_operator"]
 
@@ -23,14 +23,14 @@ NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class Itself(NamedTuple):
-    """The operator's own Pod."""
+    """The identity of the operator's Pod."""
 
     name: str
     namespace: str
 
 
 def itself(environ: Mapping[str, str] = os.environ, namespace_file: Path = NAMESPACE_FILE) -> Itself | None:
-    """The operator's own Pod; `None` when it runs outside a cluster."""
+    """Return the operator's Pod; `None` outside a cluster."""
     namespace = environ.get("POD_NAMESPACE") or environ.get("res_namespace", "")
     name = environ.get("POD_NAME", "")
     if "KUBERNETES_SERVICE_HOST" in environ:
@@ -41,7 +41,7 @@ def itself(environ: Mapping[str, str] = os.environ, namespace_file: Path = NAMES
 
 
 async def selects_the_operator(monitor: ConfigMonitor, ctx: Context) -> bool:
-    """Whether the selector matches the operator's own Pod, and so every replica of it."""
+    """Return whether the selector matches the operator's Pod, and so every replica of it."""
     own = itself()
     if own is None or monitor.metadata.namespace != own.namespace:
         return False

@@ -1,8 +1,8 @@
-"""What is watched: which object, and a hash of what it holds.
+"""The watched object, and a hash of its data.
 
-Two objects with the same data have the same hash, whatever their metadata; nothing else of the data ever leaves this
-module. Hashes stand in the status, which more people may read than Secrets: those of Secrets are made to be slow, so
-that a short password cannot be found by trying.
+Two objects with the same data have the same hash, whatever their metadata. The hash is the only information about the
+data that leaves this module. It is in the status, which more users may read than Secrets: hashes of Secrets use a slow
+function, so that a short password cannot be found by trying.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Source(NamedTuple):
 
 
 def source_of(spec: ConfigMonitorSpec) -> Source:
-    """What a ConfigMonitor watches; the CRD's rules see to it that it is exactly one object."""
+    """Return the watched object of a ConfigMonitor; the rules of the CRD allow exactly one."""
     if spec.secret:
         return Source(Secret, spec.secret)
     return Source(ConfigMap, spec.config_map or spec.configmap or "")
 
 
 async def content_hash(held: ConfigMap | Secret) -> str:
-    """Hash of the data of a ConfigMap or Secret."""
+    """Return the hash of the data of a ConfigMap or Secret."""
     if isinstance(held, ConfigMap):
         texts = {key: value.encode() for key, value in held.data.items()}
         return f"sha256:{hashlib.sha256(_framed({**texts, **held.binary_data})).hexdigest()}"
@@ -48,6 +48,6 @@ async def content_hash(held: ConfigMap | Secret) -> str:
 
 
 def _framed(data: Mapping[str, bytes]) -> bytes:
-    """Keys and values in one order and with their lengths, so that no two contents look alike."""
+    """Encode keys and values in a fixed order with their lengths, so that different data has different encodings."""
     parts = [part for key in sorted(data) for part in (key.encode(), data[key])]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

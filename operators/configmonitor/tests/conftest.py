@@ -18,7 +18,7 @@ settings.load_profile("untimed")
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     """Operators in this process do not wait between looking and acting."""
-    monkeypatch.setattr("configmonitor.controllers.configmonitor_controller.SETTLE", 0.001)
+    monkeypatch.setattr("configmonitor.controllers.configmonitor_controller.SETTLE_SECONDS", 0.001)
 
 
 @pytest.fixture

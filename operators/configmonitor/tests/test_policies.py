@@ -22,7 +22,7 @@ def budget(**spec):
 
 @pytest.fixture(autouse=True)
 def _tries_again_soon(monkeypatch):
-    monkeypatch.setattr("configmonitor.restarting.LATER", 0.3)
+    monkeypatch.setattr("configmonitor.restarts.REFUSED_RETRY_SECONDS", 0.3)
 
 
 @pytest.fixture

@@ -148,7 +148,7 @@ def test_a_pod_that_reads_several_config_maps_restarts_for_each(world, running, 
 
 
 def test_changes_that_are_made_together_are_one_restart(world, running, web, monkeypatch):
-    monkeypatch.setattr("configmonitor.controllers.configmonitor_controller.SETTLE", 1.0)
+    monkeypatch.setattr("configmonitor.controllers.configmonitor_controller.SETTLE_SECONDS", 1.0)
     names = [f"part-{number}" for number in range(4)]
     world.apply(*(config_map(name, a="1") for name in names), *(monitor(name, name) for name in names))
     world.watching(*names)

@@ -13,8 +13,8 @@ from configmonitor.api.v1.configmonitor_types import (
     PendingPod,
     Restart,
 )
-from configmonitor.planning import Seen, restart_for
-from configmonitor.restarting import template_annotation
+from configmonitor.plan import Seen, restart_for
+from configmonitor.restarts import template_annotation
 from configmonitor.self_selection import Itself, itself
 from configmonitor.source import content_hash
 

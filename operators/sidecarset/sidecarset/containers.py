@@ -1,7 +1,7 @@
-"""What the API server would refuse of a container in a Pod, said where the SidecarSet is written.
+"""Validates containers of a SidecarSet like the API server validates those of a Pod.
 
-A container that gets past here and is refused there would keep every Pod that it is injected into from being created.
-The rules and the words are those of the API server (pkg/apis/core/validation); the tests compare.
+An invalid container would prevent the creation of every Pod that it is injected into. The rules and messages are those
+of the API server (pkg/apis/core/validation); the tests compare them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def errors_of(containers: Sequence[Object], path: str) -> Iterator[FieldError]:
-    """What is wrong with containers in their wire form, defaults in place."""
+    """Return the errors of containers in their JSON form, with defaults."""
     if not containers:
         yield FieldError.required(path)
     names: set[str] = set()
@@ -191,7 +191,7 @@ def _source(kind: str, source: Object, at: str) -> Iterator[FieldError]:
             yield FieldError.required(f"{at}.fieldPath")
         elif not re.fullmatch(r"metadata\.(labels|annotations)\['[^']+'\]", field) and field not in _FIELDS:
             yield FieldError.not_supported(f"{at}.fieldPath", field, _FIELDS)
-    elif kind == "fileKeyRef":  # a file on a volume of the Pod's, of which a SidecarSet has none
+    elif kind == "fileKeyRef":  # This needs a volume of the Pod, and a SidecarSet has none.
         yield _not_found(f"{at}.volumeName", source.get("volumeName") or "")
 
 
@@ -218,7 +218,7 @@ def _not_found(at: str, value: str) -> FieldError:
 
 
 def _mounts(container: Object, at: str) -> Iterator[FieldError]:
-    """A SidecarSet has no volumes, and cannot know those of the Pods, so there is nothing to mount."""
+    """Refuse mounts: a SidecarSet has no volumes, and the volumes of the Pods are unknown."""
     for field, place in (("volumeMounts", "mountPath"), ("volumeDevices", "devicePath")):
         for index, mount in enumerate(container.get(field) or ()):
             where = f"{at}.{field}[{index}]"

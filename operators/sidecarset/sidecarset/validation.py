@@ -1,4 +1,4 @@
-"""What a SidecarSet must not say: each refusal names the field, and what to do about it."""
+"""Validation of SidecarSets: each error has the field and the solution."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from steersman import FieldError, IntOrString
 from steersman.models import scaled_value, to_dict
 
-from sidecarset import containers, selecting
+from sidecarset import containers, selectors
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, UpdateStrategy
-from sidecarset.defaulting import with_defaults
+from sidecarset.defaults import with_defaults
 
 __all__ = ["conflicts", "errors_of"]
 
 
 def errors_of(sidecars: SidecarSet) -> Iterator[FieldError]:
-    """What is wrong with a SidecarSet taken by itself."""
+    """Return the errors of one SidecarSet."""
     spec = sidecars.spec
-    yield from selecting.errors_of(spec.selector, "spec.selector")
+    yield from selectors.errors_of(spec.selector, "spec.selector")
     plain = [to_dict(with_defaults(container)) for container in spec.containers]
     yield from containers.errors_of(plain, "spec.containers")
     yield from _strategy(spec.update_strategy)
@@ -46,11 +46,11 @@ def _amount(value: IntOrString, at: str) -> Iterator[FieldError]:
 
 
 def conflicts(sidecars: SidecarSet, others: Iterable[SidecarSet]) -> Iterator[FieldError]:
-    """Containers that another SidecarSet has by the same name, where a Pod can match both."""
+    """Return the errors for containers that another SidecarSet with an overlapping selector has by the same name."""
     for other in sorted(others, key=lambda one: one.metadata.name):
         if other.metadata.name == sidecars.metadata.name:
             continue
-        if not selecting.can_overlap(sidecars.spec.selector, other.spec.selector):
+        if not selectors.can_overlap(sidecars.spec.selector, other.spec.selector):
             continue
         taken = {container.name for container in other.spec.containers}
         for index, container in enumerate(sidecars.spec.containers):

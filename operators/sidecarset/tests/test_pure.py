@@ -14,10 +14,10 @@ from steersman.testing import EmbeddedCluster
 
 from sidecarset import containers
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetSpec, UpdateStrategy
-from sidecarset.defaulting import defaulted, pull_policy, with_defaults
-from sidecarset.injecting import ANNOTATION, injected, is_sidecar, record_of, records, written
-from sidecarset.planning import State, look, patch_for, plan, share
-from sidecarset.selecting import can_overlap, selector_of
+from sidecarset.defaults import defaulted, pull_policy, with_defaults
+from sidecarset.injection import ANNOTATION, injected, is_sidecar, record_of, records, written
+from sidecarset.rollout import State, look, patch_for, plan, share
+from sidecarset.selectors import can_overlap, selector_of
 from sidecarset.validation import conflicts, errors_of
 
 KEYS, VALUES = ["a", "b"], ["x", "y", "z"]

@@ -1,8 +1,8 @@
-"""Keeps a hash of what each ConfigMonitor watches, and restarts Pods when it is another one.
+"""Observes the hash of the object that each ConfigMonitor watches, and restarts Pods when it changes.
 
-A change is dealt with in two passes: the first writes down which Pods are to be restarted, the second restarts them.
-A process that dies in between or half-way leaves a list of uids behind, and the next one goes on with just those; a
-restart of the operator, a re-list or a lost connection by themselves change no hash and restart nothing.
+A change has two passes: the first records the Pods to restart in the status, the second restarts them. If the process
+ends between or during them, the next process continues with the recorded uids. A restart of the operator, a relist or a
+lost connection changes no hash and so restarts nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from steersman.models import key_of
 from configmonitor import metrics
 from configmonitor.api.v1.configmonitor_types import ConfigMonitor, ConfigMonitorStatus
 from configmonitor.manager import operator
-from configmonitor.planning import Seen, restart_for
-from configmonitor.restarting import Outcome, carry_out
+from configmonitor.plan import Seen, restart_for
+from configmonitor.restarts import Outcome, carry_out
 from configmonitor.self_selection import selects_the_operator
 from configmonitor.source import Source, content_hash, source_of
 
-SETTLE = 1.0
-"""Seconds between the two passes. Changes that are applied together are then all seen before the first Pod restarts,
-and a kubelet has heard of them before it starts a Pod anew."""
-LOOK_AGAIN = 60.0
-"""Seconds until a selector that matches nothing is tried again."""
+SETTLE_SECONDS = 1.0
+"""Seconds between the two passes, so that one restart covers changes that are applied together, and kubelets receive
+the changes before they start new Pods."""
+SELECTOR_RETRY_SECONDS = 60.0
+"""Seconds until a selector without matches is evaluated again."""
 
 operator.permit("list", Pod)
 operator.permit("get", Pod)
@@ -42,12 +42,12 @@ operator.index("source", ConfigMonitor, _index)
 
 
 def _siblings(ctx: Context, namespace: str, source: Source) -> tuple[ConfigMonitor, ...]:
-    """The ConfigMonitors that watch one object."""
+    """Return the ConfigMonitors that watch one object."""
     return ctx.list(ConfigMonitor, namespace=namespace, index=("source", f"{namespace}/{source}"))
 
 
 def monitors_of(held: ConfigMap | Secret, ctx: Context) -> list[Key]:
-    """Whom a change of a ConfigMap or Secret concerns."""
+    """Return the ConfigMonitors that watch a ConfigMap or Secret."""
     source = Source(type(held), held.metadata.name)
     return [key_of(monitor) for monitor in _siblings(ctx, held.metadata.namespace, source)]
 
@@ -61,7 +61,7 @@ async def reconcile(monitor: ConfigMonitor, ctx: Context) -> Result:
     if await selects_the_operator(monitor, ctx):
         return _refuse(ctx, monitor)
     held = ctx.get(source.kind, source.name)
-    if status.source != str(source):  # new, or it has been told to watch something else
+    if status.source != str(source):  # New, or the spec names another object.
         status = ConfigMonitorStatus(source=str(source), conditions=status.conditions)
     if held is not None:
         seen = await _see(held, status)
@@ -81,13 +81,13 @@ async def reconcile(monitor: ConfigMonitor, ctx: Context) -> Result:
             ctx.log.warning(event, source=str(source), pending=len(outcome.pending), error=outcome.hindrance)
     selected = await _selects_pods(ctx, monitor)
     conditions = (_ready(source, held), _selected(monitor, selected), _restarting(status, outcome))
-    after = outcome.retry_after if outcome.pending else None if selected else LOOK_AGAIN
+    after = outcome.retry_after if outcome.pending else None if selected else SELECTOR_RETRY_SECONDS
     status = replace(status, observed_generation=monitor.metadata.generation, conditions=conditions)
     return Result(status=status, requeue_after=after)
 
 
 async def _see(held: ConfigMap | Secret, status: ConfigMonitorStatus) -> Seen:
-    """The content as it is; one that was seen before is not hashed again."""
+    """Return the current content; a known resourceVersion is not hashed again."""
     version = held.metadata.resource_version
     if version == status.observed_version:
         return Seen(status.observed_hash, version)
@@ -95,9 +95,9 @@ async def _see(held: ConfigMap | Secret, status: ConfigMonitorStatus) -> Seen:
 
 
 async def _begin(ctx: Context, monitor: ConfigMonitor, seen: Seen) -> Result:
-    """The first pass: write down who is to be restarted. No Pod is touched before that is known to the API server."""
-    # Pods come from the API server itself: a Pod that started before the change must not be missed because the cache
-    # heard of the change first. The siblings are read after them; `restart_for` says why.
+    """Record the Pods to restart in the status (first pass); the restarts follow after this write."""
+    # Pods come from the API server: the cache may receive the change before a Pod that started earlier, which must
+    # not be missed. The siblings are read after the Pods; `restart_for` says why.
     pods = await ctx.fetch_list(Pod, labels=monitor.spec.pod_selector)
     source = source_of(monitor.spec)
     restart = restart_for(monitor, seen, pods, _siblings(ctx, monitor.metadata.namespace, source))
@@ -114,7 +114,7 @@ async def _begin(ctx: Context, monitor: ConfigMonitor, seen: Seen) -> Result:
         restart=restart,
         conditions=(*_kept(monitor, "Ready", "PodsSelected"), _restarting_now(restart.total)),
     )
-    return Result(status=status, requeue_after=SETTLE)
+    return Result(status=status, requeue_after=SETTLE_SECONDS)
 
 
 def _refuse(ctx: Context, monitor: ConfigMonitor) -> Result:
@@ -129,7 +129,7 @@ def _refuse(ctx: Context, monitor: ConfigMonitor) -> Result:
 
 
 async def _selects_pods(ctx: Context, monitor: ConfigMonitor) -> bool:
-    """Whether the selector matches any Pod; asked when the spec is new, and then until it does."""
+    """Return whether the selector matches any Pod; reads for a new spec, and until it matches."""
     before = get_condition(monitor.status.conditions, "PodsSelected")
     if before is not None and before.status == "True" and before.observed_generation == monitor.metadata.generation:
         return True

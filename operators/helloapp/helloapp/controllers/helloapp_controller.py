@@ -1,4 +1,4 @@
-"""Keeps a Deployment of `size` replicas of `image` for every HelloApp, and reports what runs."""
+"""Keeps a Deployment of `size` replicas of `image` for every HelloApp, and reports its state."""
 
 from collections.abc import Mapping
 
@@ -10,18 +10,18 @@ from helloapp.api.v1.helloapp_types import HelloApp, HelloAppStatus
 from helloapp.manager import operator
 
 APP = "apps.anupam.com/helloapp"
-"""The label that names the HelloApp a Pod belongs to."""
+"""The label with the name of a Pod's HelloApp."""
 REFUSED_RETRY_SECONDS = 30.0
-"""Time until a Deployment that the API server has refused is applied again: a quota may have been raised."""
+"""Seconds until the retry of a refused Deployment: a quota may have been raised."""
 
 
 def labels_for(app: HelloApp) -> Mapping[str, str]:
-    """The labels that select the Pods of an application, and nothing else."""
+    """Return the labels that select the Pods of an application, and no others."""
     return {APP: app.metadata.name}
 
 
 def deployment_for(app: HelloApp) -> Deployment:
-    """The whole Deployment that an application asks for."""
+    """Return the complete Deployment of an application."""
     labels = labels_for(app)
     return Deployment(
         metadata=ObjectMeta(name=app.metadata.name, namespace=app.metadata.namespace, labels=labels),
@@ -72,7 +72,7 @@ def log_write(app: HelloApp, ctx: Context, before: Deployment | None, after: Dep
 
 
 def refused(app: HelloApp, ctx: Context, message: str) -> Result:
-    """Report that the API server refuses the Deployment (a quota, an admission policy), and try again later."""
+    """Report that the API server refuses the Deployment (a quota, an admission policy), and retry later."""
     ctx.event("DeploymentRefused", message, type="Warning")
     ctx.log.warning("deployment_refused", deployment=app.metadata.name, error=message)
     conditions = ready_when(False, reason="DeploymentRefused", message=message)

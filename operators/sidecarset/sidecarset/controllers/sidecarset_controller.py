@@ -1,4 +1,4 @@
-"""Counts the Pods of every SidecarSet, and gives running Pods new images, a few at a time.
+"""Counts the Pods of every SidecarSet, and updates images of running Pods within the limits of the strategy.
 
 The webhooks inject at the creation of a Pod, on every replica; only the leader changes running Pods.
 """
@@ -24,34 +24,34 @@ from steersman.k8s import Pod
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetStatus
 from sidecarset.manager import operator
-from sidecarset.planning import patch_for, plan, refused_status
-from sidecarset.selecting import matches, selector_of
+from sidecarset.rollout import patch_for, plan, refused_status
+from sidecarset.selectors import matches, selector_of
 
-AT_ONCE = 16
-"""Requests under way at a time."""
-QUIET = 0.05
-"""Seconds without events of Pods before they are counted: Pods come and go in crowds."""
+MAX_CONCURRENT_REQUESTS = 16
+"""The maximum number of concurrent requests."""
+DEBOUNCE_SECONDS = 0.05
+"""Seconds without events of Pods before a reconcile: Pods are often created and deleted together."""
 CHANGED_RETRY_SECONDS = 1.0
-"""Time until Pods are read again after a write that met another Pod than expected."""
+"""Seconds until Pods are read again after a write that found another version than expected."""
 REFUSED_RETRY_SECONDS = 30.0
-"""Time until a write that the API server has denied is tried again: a role or a policy may have been changed."""
+"""Seconds until the retry of a denied write: a role or a policy may have changed."""
 
 operator.permit("patch", Pod)
 
 
 def sets_of(pod: Pod, ctx: Context) -> list[Key]:
-    """Whom a change of a Pod concerns; asked for its old and its new labels."""
+    """Return the SidecarSets that select a Pod; called with its old and its new labels."""
     return [key_of(sidecars) for sidecars in ctx.list(SidecarSet) if matches(sidecars, pod)]
 
 
-@operator.controller(reads=[SidecarSet], watches=[Watch(Pod, to=sets_of)], debounce=QUIET)
+@operator.controller(reads=[SidecarSet], watches=[Watch(Pod, to=sets_of)], debounce=DEBOUNCE_SECONDS)
 async def reconcile(sidecars: SidecarSet, ctx: Context) -> Result:
     pods = ctx.list(Pod, namespace=ALL_NAMESPACES, labels=selector_of(sidecars.spec.selector))
     doing = plan(sidecars, pods)
-    turns = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def write(pod: Pod, reason: str) -> Written:
-        async with turns:
+        async with slots:
             return await _patch(sidecars, pod, reason, ctx)
 
     writes = [write(pod, "same_containers") for pod in doing.restamp]
@@ -63,13 +63,13 @@ async def reconcile(sidecars: SidecarSet, ctx: Context) -> Result:
             ctx.event("SidecarsUpdated", why, action="Update", about=pod)
     if denied := [each.message for each in written if each.outcome is Outcome.DENIED]:
         return _report_denied(doing.status, denied, ctx)
-    # What was written comes back as events of Pods; only what was refused would be forgotten.
+    # Successful writes return as events of Pods; changed Pods may not, so they need a requeue.
     changed = any(each.outcome is Outcome.CHANGED for each in written)
     return Result(status=doing.status, requeue_after=CHANGED_RETRY_SECONDS if changed else None)
 
 
 class Outcome(Enum):
-    """What has become of a write."""
+    """The outcome of a write."""
 
     DONE = "done"
     GONE = "the Pod does not exist any more"
@@ -83,7 +83,7 @@ class Written(NamedTuple):
 
 
 async def _all(writes: Iterable[Coroutine[Any, Any, Written]]) -> list[Written]:
-    """The results of all writes; raises the first failure after all have ended."""
+    """Return the results of all writes; raises the first failure after all have ended."""
     results = await asyncio.gather(*writes, return_exceptions=True)
     for result in results:
         if isinstance(result, BaseException):
@@ -92,14 +92,14 @@ async def _all(writes: Iterable[Coroutine[Any, Any, Written]]) -> list[Written]:
 
 
 def _report_denied(status: SidecarSetStatus, denied: Sequence[str], ctx: Context) -> Result:
-    """Report writes that the API server denies (a role, a policy, a webhook), and try them again later."""
+    """Report writes that the API server denies (a role, a policy, a webhook), and retry them later."""
     ctx.event("UpdateRefused", denied[0], type="Warning", action="Update")
     ctx.log.warning("update_refused", pods=len(denied), error=denied[0])
     return Result(status=refused_status(status, denied), requeue_after=REFUSED_RETRY_SECONDS)
 
 
 async def _patch(sidecars: SidecarSet, pod: Pod, reason: str, ctx: Context) -> Written:
-    """Write one Pod."""
+    """Patch one Pod."""
     try:
         await ctx.patch(pod, patch_for(sidecars, pod))
     except NotFound:
@@ -109,7 +109,7 @@ async def _patch(sidecars: SidecarSet, pod: Pod, reason: str, ctx: Context) -> W
     except ApiError as problem:
         if not problem.is_refusal:
             raise
-        # A failed test of the JSON patch is a 422, as is a policy's denial: the Pod itself tells which one it was.
+        # A failed test of the JSON patch is a 422, as is a denial by a policy: the current Pod shows which it was.
         if problem.code == 422 and await _has_changed(pod, ctx):
             return Written(Outcome.CHANGED)
         return Written(Outcome.DENIED, str(problem))

@@ -5,7 +5,7 @@ from steersman.k8s import Pod
 from steersman.logs import get_logger
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
-from sidecarset.injecting import SKIPPED, injected
+from sidecarset.injection import SKIPPED, injected
 from sidecarset.manager import operator
 
 log = get_logger("sidecarset")

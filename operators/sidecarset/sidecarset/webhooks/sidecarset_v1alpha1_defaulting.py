@@ -1,7 +1,7 @@
 """Defaults of a SidecarSet of apps.kruise.io/v1alpha1 that the API server sets in the containers of a Pod, too."""
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
-from sidecarset.defaulting import defaulted
+from sidecarset.defaults import defaulted
 from sidecarset.manager import operator
 
 

@@ -1,4 +1,4 @@
-"""Refuses a SidecarSet of apps.kruise.io/v1alpha1 whose containers no Pod could have."""
+"""Refuses a SidecarSet of apps.kruise.io/v1alpha1 with containers that are invalid in every Pod."""
 
 from steersman import Admission, Invalid
 

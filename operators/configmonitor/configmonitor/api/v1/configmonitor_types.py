@@ -1,4 +1,4 @@
-"""The ConfigMonitor kind: what its users write, and what the operator remembers and reports."""
+"""The ConfigMonitor kind: its spec and its status."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -46,10 +46,10 @@ class ConfigMonitorSpec(Model):
     pod_selector: Annotated[Mapping[str, LabelValue], MinProperties(1)]
     """Pods that have all of these labels are restarted when the data changes."""
     strategy: Literal["delete", "rollout"] = "delete"
-    """`delete` evicts every Pod, and its owner starts it anew; `rollout` has the Deployment, StatefulSet or DaemonSet
-    of the Pod roll out anew, at its own pace. Pods that have no such owner are evicted."""
+    """`delete` evicts every Pod, and its owner creates a new one; `rollout` starts a rollout of the Deployment,
+    StatefulSet or DaemonSet of the Pod. Pods without such an owner are evicted."""
     force: bool = False
-    """Delete Pods without asking PodDisruptionBudgets."""
+    """Delete Pods without regard to PodDisruptionBudgets."""
 
 
 class PendingPod(Model):
@@ -58,39 +58,39 @@ class PendingPod(Model):
 
 
 class Restart(Model):
-    """What a change of the data led to. It is written before the first Pod is touched, so that a new process goes on
-    with just these Pods."""
+    """The restart for a change of the data. It is written before the first Pod is restarted, so that a new process
+    continues with these Pods."""
 
     hash: str
     """The content that the Pods are restarted for."""
     version: str = ""
-    """resourceVersion of the object in which that content was seen."""
+    """resourceVersion of the object in which that content was observed."""
     selector: Mapping[str, str] = {}
-    """The podSelector by which the Pods were found."""
+    """The podSelector that selected the Pods."""
     total: int = 0
-    """How many Pods ran with the older content and were this ConfigMonitor's to restart."""
+    """How many Pods ran with the older content, without those of other ConfigMonitors."""
     pending: tuple[PendingPod, ...] = ()
-    """Those that are still to be restarted."""
+    """Pods that are still to be restarted."""
 
 
 class ConfigMonitorStatus(Model):
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     source: str = ""
-    """What is watched, such as `ConfigMap/flaskapp-config`."""
+    """The watched object, such as `ConfigMap/flaskapp-config`."""
     observed_hash: str = ""
-    """Hash of the data as last seen. Pods are restarted when the data has another one."""
+    """Hash of the observed data. Pods are restarted when the data has another hash."""
     observed_version: str = ""
-    """resourceVersion of the object in which that data was first seen."""
+    """resourceVersion of the object in which that data was first observed."""
     last_restart_time: datetime | None = None
-    """When a change was last seen."""
+    """The time of the last observed change."""
     restarted_pods: int = 0
     """How many Pods were restarted for the last change."""
     restart: Restart | None = None
     """The last restart."""
     conditions: Conditions = ()
     """`Ready`: changes will be acted upon. `PodsSelected`: the selector matches Pods. `Restarting`: Pods are still to
-    be restarted; the message says what hinders, or quotes the API server's refusal."""
+    be restarted; the message has the reason, or the error of the API server."""
 
 
 class ConfigMonitor(

@@ -1,4 +1,4 @@
-"""The kind HelloApp: what its users write, and what the operator reports. `make manifests` makes its CRD of it."""
+"""The HelloApp kind: its spec and its status. `make manifests` generates its CRD."""
 
 from typing import Annotated
 
@@ -20,9 +20,9 @@ class HelloAppStatus(Model):
     pods: tuple[str, ...] = ()
     """Names of the Pods of this application, sorted."""
     selector: str = ""
-    """Label selector of the Pods, as the scale sub-resource wants it."""
+    """Label selector of the Pods, for the scale subresource."""
     conditions: Conditions = ()
-    """`Ready` is True when as many replicas are ready as the spec asks for."""
+    """`Ready` is True when the desired number of replicas is ready."""
 
 
 class HelloApp(

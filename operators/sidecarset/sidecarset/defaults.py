@@ -1,6 +1,6 @@
-"""What a container means where it says nothing: the API server's own defaults, written down when a SidecarSet is.
+"""The API server's defaults of containers, set in the SidecarSet itself.
 
-So two SidecarSets that mean the same have the same content, and what is injected is what was shown. Idempotent.
+So equal SidecarSets have equal content, and Pods get the containers that the SidecarSet shows. Idempotent.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
 
 
 def defaulted(sidecars: SidecarSet) -> SidecarSet:
-    """The SidecarSet with every default of its containers in place."""
+    """Return the SidecarSet with all defaults of its containers."""
     containers = tuple(map(with_defaults, sidecars.spec.containers))
     return replace(sidecars, spec=replace(sidecars.spec, containers=containers))
 
 
 def with_defaults(container: Container) -> Container:
-    """The container as the API server would store it in a Pod."""
+    """Return the container as the API server would store it in a Pod."""
     return replace(
         container,
         image_pull_policy=container.image_pull_policy or pull_policy(container.image or ""),
@@ -33,7 +33,7 @@ def with_defaults(container: Container) -> Container:
 
 
 def pull_policy(image: str) -> str:
-    """`Always` for what `latest`, or no tag at all, may come to mean; else `IfNotPresent`."""
+    """Return `Always` for images with the tag `latest` or without a tag, else `IfNotPresent`."""
     name, _, digest = image.partition("@")
     head, colon, tag = name.rpartition(":")
     if colon and head and "/" not in tag:

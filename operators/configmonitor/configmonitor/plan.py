@@ -1,8 +1,8 @@
-"""Which Pods are restarted for a change: pure functions of what the API server has.
+"""Selects the Pods to restart for a change: pure functions of the state in the API server.
 
-Each Pod is restarted once per change, however many ConfigMonitors select it. The first of them that sees the change
-lists the Pods it finds, by uid, in its status; from then on every Pod that it selects is on that list or is newer than
-the change, and the other ConfigMonitors of the same object leave both alone.
+Each Pod is restarted once per change, even if several ConfigMonitors select it. The first ConfigMonitor that observes
+the change records the uids of its Pods in its status; all of its other Pods are newer than the change. The other
+ConfigMonitors of the same object skip both.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ __all__ = ["Seen", "matches", "restart_for", "runs"]
 
 
 class Seen(NamedTuple):
-    """The content of the watched object, and in which state of it that was seen."""
+    """The content of the watched object, and the resourceVersion in which it was observed."""
 
     hash: str
     version: str
 
 
 def matches(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels has all labels of the selector."""
+    """Return whether an object with these labels has all labels of the selector."""
     return all(labels.get(key) == value for key, value in selector.items())
 
 
 def runs(pod: Pod) -> bool:
-    """Whether a Pod may hold configuration: it has not ended and is not about to."""
+    """Return whether a Pod may have read configuration: it has not finished and is not terminating."""
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
 
 
 def restart_for(monitor: ConfigMonitor, seen: Seen, pods: Iterable[Pod], siblings: Iterable[ConfigMonitor]) -> Restart:
-    """The restart that a monitor owes for a change; `siblings` are the monitors of the same object.
+    """Return the restart of a monitor for a change; `siblings` are the monitors of the same object.
 
-    `siblings` must have been read after `pods`: what replaces a restarted Pod is never seen earlier than the status of
-    the monitor that restarted it.
+    `siblings` must be read after `pods`: a replacement of a restarted Pod is never visible before the status of the
+    monitor that restarted it.
     """
     taken = [s.status.restart for s in siblings if s.metadata.uid != monitor.metadata.uid]
     charged = [r for r in taken if r is not None and _is_for(r, seen, monitor.status.observed_version)]
@@ -56,7 +56,7 @@ def restart_for(monitor: ConfigMonitor, seen: Seen, pods: Iterable[Pod], sibling
 
 
 def _is_for(restart: Restart, seen: Seen, since: str) -> bool:
-    """Whether a restart is for this very change, and not for an earlier one to the same content."""
+    """Return whether a restart belongs to this change, and not to an earlier one with the same content."""
     if restart.hash != seen.hash:
         return False
     try:

@@ -1,7 +1,7 @@
-"""What is to be done about the Pods of a SidecarSet now, and what there is to tell: pure functions of what is seen.
+"""The rollout of a SidecarSet: the next updates of its Pods, and its status, as pure functions.
 
-An image can be changed in a Pod that runs; whatever else changes waits until the Pod is created anew. Each image that
-is changed restarts a container, so that `maxUnavailable` and `partition` bound how many at a time, and how many at all.
+An image can change in a running Pod; other changes wait until the Pod is created again. An image change restarts a
+container, so `maxUnavailable` limits the concurrent updates, and `partition` the total.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from steersman.k8s import Pod
 from steersman.models import scaled_value
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet, SidecarSetSpec, SidecarSetStatus, UpdateStrategy
-from sidecarset.injecting import ANNOTATION, Record, is_sidecar, record_of, records, written
+from sidecarset.injection import ANNOTATION, Record, is_sidecar, record_of, records, written
 
 __all__ = ["Plan", "State", "patch_for", "plan", "refused_status", "status_of"]
 
 
 class State(Enum):
-    """How a Pod stands to the current generation."""
+    """The state of a Pod relative to the current generation."""
 
     CURRENT = "has it"
     RESTARTING = "has it, and a container still runs the image before"
@@ -34,37 +34,37 @@ class Seen(NamedTuple):
     pod: Pod
     state: State
     available: bool
-    """Ready, and no change of an image under way."""
+    """Ready, without an image update in progress."""
     ready: bool
 
 
 class Plan(NamedTuple):
-    """Pods to write now, and what there is to tell."""
+    """The Pods to write now, and the status."""
 
     restamp: tuple[Pod, ...]
-    """These only have to say the current generation."""
+    """Pods that only need a record of the current generation."""
     update: tuple[Pod, ...]
-    """These get new images."""
+    """Pods that get new images."""
     status: SidecarSetStatus
 
 
 def active(pod: Pod) -> bool:
-    """Whether a Pod counts: it has not finished, and is not being deleted."""
+    """Return whether a Pod counts: it has not finished, and is not terminating."""
     finished = pod.status.phase in ("Succeeded", "Failed")
     return not finished and pod.metadata.deletion_timestamp is None
 
 
 def ready(pod: Pod) -> bool:
-    """Running and Ready."""
+    """Return whether a Pod is running and Ready."""
     return pod.status.phase == "Running" and any(
         c.type == "Ready" and c.status == "True" for c in pod.status.conditions
     )
 
 
 def changing(pod: Pod, found: Iterable[Record]) -> bool:
-    """Whether the kubelet has yet to take note of a new image.
+    """Return whether the kubelet has yet to process a new image.
 
-    Kubelets that do not say which generation of a Pod they have seen are believed by what they say of readiness.
+    For kubelets that do not report the observed generation of a Pod, the readiness counts.
     """
     status = pod.status
     if status.observed_generation is None:
@@ -86,13 +86,13 @@ def runs_replaced(pod: Pod, found: Iterable[Record]) -> bool:
 
 
 def _plain(image: str) -> str:
-    """An image as it was written: runtimes report `docker.io/library/busybox:1.36` for `busybox:1.36`."""
+    """Normalize an image name: runtimes report `docker.io/library/busybox:1.36` for `busybox:1.36`."""
     short = image.removeprefix("docker.io/").removeprefix("library/")
     return short if ":" in short.rpartition("/")[2] or "@" in short else f"{short}:latest"
 
 
 def look(sidecars: SidecarSet, pods: Iterable[Pod]) -> tuple[Seen, ...]:
-    """The active Pods among those that match, by namespace and name."""
+    """Return the active matching Pods, by namespace and name."""
     now = record_of(sidecars)
     seen: list[Seen] = []
     for pod in sorted(filter(active, pods), key=lambda pod: (pod.metadata.namespace, pod.metadata.name)):
@@ -106,7 +106,7 @@ def look(sidecars: SidecarSet, pods: Iterable[Pod]) -> tuple[Seen, ...]:
 def _state(pod: Pod, spec: SidecarSetSpec, record: Record | None, now: Record) -> State:
     if record is None:
         return State.RECREATE
-    if record.hash == now.hash:  # a SidecarSet that was made anew begins at generation 1 again
+    if record.hash == now.hash:  # A new SidecarSet of the same name starts at generation 1 again.
         if record.generation != now.generation:
             return State.SAME
         return State.RESTARTING if runs_replaced(pod, (record,)) else State.CURRENT
@@ -117,8 +117,11 @@ def _state(pod: Pod, spec: SidecarSetSpec, record: Record | None, now: Record) -
 
 
 def plan(sidecars: SidecarSet, pods: Iterable[Pod]) -> Plan:
-    """What to do now. At no time do more than `maxUnavailable` Pods become unavailable by it, nor fewer than
-    `partition` keep what they have, whatever happens to other Pods meanwhile."""
+    """Return the next updates.
+
+    At no time are more than `maxUnavailable` Pods unavailable because of them, and at least `partition` Pods keep
+    their images, independent of changes in other Pods.
+    """
     seen = look(sidecars, pods)
     strategy = sidecars.spec.update_strategy
     if strategy.type == "NotUpdate":
@@ -133,7 +136,7 @@ def _to_update(seen: Sequence[Seen], strategy: UpdateStrategy) -> tuple[Pod, ...
     may_change = old - share(strategy.partition, total)
     may_break = share(strategy.max_unavailable, total) - sum(not each.available for each in seen)
     found: list[Pod] = []
-    # Those that are unavailable anyway come first: a new image may be what they need, and breaks nothing.
+    # Unavailable Pods come first: a new image may repair them, and cannot make them less available.
     for each in sorted(seen, key=lambda each: each.available):
         if each.state is not State.IMAGES or may_change <= 0:
             continue
@@ -147,7 +150,7 @@ def _to_update(seen: Sequence[Seen], strategy: UpdateStrategy) -> tuple[Pod, ...
 
 
 def share(value: IntOrString, total: int) -> int:
-    """A number of Pods, or a share of them rounded up; never negative, and 0 for what cannot be read."""
+    """Return a number of Pods, or a share of them rounded up; never negative, and 0 for an invalid value."""
     try:
         return max(0, scaled_value(value, total, round_up=True))
     except ValueError:
@@ -155,7 +158,7 @@ def share(value: IntOrString, total: int) -> int:
 
 
 def patch_for(sidecars: SidecarSet, pod: Pod) -> JsonPatch:
-    """The change of a Pod to the current images and generation; refused if the Pod is another one by then."""
+    """Return the patch of a Pod to the current images and generation; it fails for another Pod of the name."""
     found = records(pod)
     images = {c.name: c.image for c in sidecars.spec.containers}
     patch = JsonPatch().test("/metadata/uid", pod.metadata.uid)
@@ -173,7 +176,7 @@ def patch_for(sidecars: SidecarSet, pod: Pod) -> JsonPatch:
 
 
 def status_of(sidecars: SidecarSet, seen: Sequence[Seen]) -> SidecarSetStatus:
-    """Counts, and the condition that says what is waited for."""
+    """Return the status: counts, and the condition with the reason for waiting."""
     counts = {state: sum(each.state is state for each in seen) for state in State}
     return SidecarSetStatus(
         observed_generation=sidecars.metadata.generation,
@@ -186,7 +189,7 @@ def status_of(sidecars: SidecarSet, seen: Sequence[Seen]) -> SidecarSetStatus:
 
 
 def refused_status(status: SidecarSetStatus, denied: Sequence[str]) -> SidecarSetStatus:
-    """The status when the API server denies writes; `denied` has its words for each of them."""
+    """Return the status when the API server denies writes; `denied` has its message for each of them."""
     message = f"the API server denies the update of {len(denied)} Pods: {denied[0]}"
     condition = Condition(type="Updated", status="False", reason="UpdateRefused", message=message)
     return replace(status, conditions=(condition,))

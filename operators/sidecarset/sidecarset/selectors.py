@@ -1,4 +1,4 @@
-"""Which Pods a SidecarSet means, and whether two of them can mean the same one."""
+"""Selectors of SidecarSets: matching, validity, and overlap of two of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 @lru_cache(maxsize=4096)
 def selector_of(selector: LabelSelector) -> Selector:
-    """What a selector means; an empty one, which is refused, and one that cannot be read match nothing."""
+    """Parse a selector; an empty or invalid one matches nothing."""
     try:
         found = from_label_selector(selector)
     except SelectorError:
@@ -28,12 +28,12 @@ def selector_of(selector: LabelSelector) -> Selector:
 
 
 def matches(sidecars: SidecarSet, pod: Pod) -> bool:
-    """Whether the selector matches the Pod's labels."""
+    """Return whether the selector matches the Pod's labels."""
     return selector_of(sidecars.spec.selector).matches(pod.metadata.labels)
 
 
 def can_overlap(one: LabelSelector, other: LabelSelector) -> bool:
-    """Whether a Pod can have labels that both match. Exact: each label is free of the others."""
+    """Return whether a Pod can have labels that match both. Exact, because labels are independent."""
     rules = sorted({*selector_of(one).requirements, *selector_of(other).requirements})
     by_label = groupby(rules, key=lambda rule: rule.key)
     return NOTHING not in (selector_of(one), selector_of(other)) and all(
@@ -42,7 +42,7 @@ def can_overlap(one: LabelSelector, other: LabelSelector) -> bool:
 
 
 def _satisfiable(rules: list[Requirement]) -> bool:
-    """Whether one label can meet all of these: by being absent, by a listed value, or by one nobody thought of."""
+    """Return whether one label can meet all requirements: absent, with a listed value, or with another value."""
     if all(rule.matches({}) for rule in rules):
         return True
     key = rules[0].key
@@ -51,12 +51,12 @@ def _satisfiable(rules: list[Requirement]) -> bool:
 
 
 def _other(listed: set[str]) -> str:
-    """A value that is none of these."""
+    """Return a value that is none of these."""
     return f"x{max(map(len, listed), default=0)}".ljust(max(map(len, listed), default=0) + 1, "x")
 
 
 def errors_of(selector: LabelSelector, path: str) -> Iterator[FieldError]:
-    """What is wrong with a selector; one that matches everything is, too."""
+    """Return the errors of a selector; a selector that matches everything is an error, too."""
     if not selector.match_labels and not selector.match_expressions:
         yield FieldError.required(path, "a SidecarSet must say which Pods it is for: an empty selector matches all")
     for key, value in selector.match_labels.items():

@@ -1,7 +1,7 @@
-"""Restarting Pods: eviction, deletion, or a roll-out by their owner.
+"""Restarts Pods by eviction, deletion, or a rollout of their owner.
 
-A Pod is only ever touched under its uid, so that what came in its place is safe, and asking twice for the same restart
-does nothing the second time. What cannot be done now is returned, with what hinders; nothing here waits or retries.
+Every request names the uid of the Pod, so that its replacement is safe and a repeated request has no effect. Restarts
+that cannot be done now are returned with the reason; nothing here waits or retries.
 """
 
 from __future__ import annotations
@@ -18,61 +18,62 @@ from steersman.models import OwnerReference
 
 from configmonitor import metrics
 from configmonitor.api.v1.configmonitor_types import ConfigMonitor, PendingPod, Restart
-from configmonitor.planning import runs
+from configmonitor.plan import runs
 
 __all__ = ["Outcome", "carry_out", "template_annotation"]
 
-AT_ONCE = 16
-"""Requests under way at a time."""
-LATER = 5.0
-"""Seconds until a refused eviction is tried again, unless the API server says more."""
+MAX_CONCURRENT_REQUESTS = 16
+"""The maximum number of concurrent requests."""
+REFUSED_RETRY_SECONDS = 5.0
+"""Seconds until the retry of a refused eviction, unless the API server requests more."""
 
-REMEMBERED = 10_000
-"""Pods that have been sent off lately."""
+MAX_REMEMBERED_PODS = 10_000
+"""The maximum number of remembered uids of restarted Pods."""
 
 _asked: dict[str, asyncio.Future[_Refused | None]] = {}
 _gone: dict[str, None] = {}
-"""Pods by uid, so that two ConfigMonitors do not both ask for one to go. Only saves requests: a second one for the same
-uid would do nothing."""
+"""Recently restarted Pods by uid, so that two ConfigMonitors do not send the same request. This only saves requests: a
+second one for the same uid has no effect."""
 
 Owner = Deployment | StatefulSet | DaemonSet
 _ROLLING: Mapping[str, type[Owner]] = {kind.__name__: kind for kind in (Deployment, StatefulSet, DaemonSet)}
 
 
 class Outcome(NamedTuple):
-    """What one pass left."""
+    """The result of one pass."""
 
     pending: tuple[PendingPod, ...] = ()
     hindrance: str = ""
-    """Why the first of them is pending."""
-    retry_after: float = LATER
+    """The reason why the first of them is pending."""
+    retry_after: float = REFUSED_RETRY_SECONDS
     refused: bool = False
-    """Whether the API server denied a request (a role, a policy, a webhook), and not a budget alone."""
+    """Whether the API server denied a request (a role, a policy, a webhook); false for a budget."""
 
 
 class _Refused(NamedTuple):
     pod: Pod
     why: str
-    retry_after: float = LATER
+    retry_after: float = REFUSED_RETRY_SECONDS
     denied: bool = False
     """Whether the API server would deny the same request again."""
 
 
 async def carry_out(ctx: Context, monitor: ConfigMonitor, restart: Restart) -> Outcome:
-    """Restart what is pending, as the spec says, and return what is left."""
+    """Restart the pending Pods with the strategy of the spec, and return the remaining ones."""
     wanted = {pod.uid for pod in restart.pending}
     listed = await ctx.fetch_list(Pod, labels=restart.selector)
     pods = [pod for pod in listed if pod.metadata.uid in wanted and runs(pod)]
     refused: list[_Refused] = []
     if monitor.spec.strategy == "rollout":
         pods, refused = await _roll_out(ctx, monitor, restart, pods)
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
 
     async def end(pod: Pod) -> _Refused | None:
         async with gate:
             return await _end(ctx, monitor, pod)
 
-    ended = await asyncio.gather(*map(end, pods), return_exceptions=True)  # none goes on after this function
+    # All requests have ended when this function returns or raises.
+    ended = await asyncio.gather(*map(end, pods), return_exceptions=True)
     for one in ended:
         if isinstance(one, BaseException):
             raise one
@@ -82,14 +83,14 @@ async def carry_out(ctx: Context, monitor: ConfigMonitor, restart: Restart) -> O
         return Outcome()
     left = {one.pod.metadata.uid for one in refused}
     pending = tuple(pod for pod in restart.pending if pod.uid in left)
-    # What is denied comes first: it needs a change of somebody, and a budget only needs time.
+    # Denied requests come first: they need a change by a user, while a budget needs only time.
     first = min(refused, key=lambda one: (not one.denied, one.pod.metadata.name))
     why = f"Pod {first.pod.metadata.name}: {first.why}"
     return Outcome(pending, why, max(one.retry_after for one in refused), first.denied)
 
 
 async def _end(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | None:
-    """Have one Pod go, or say why not. Two ConfigMonitors that want the same Pod to go ask once for it."""
+    """Restart one Pod, or return the refusal. Several ConfigMonitors share one request for the same Pod."""
     uid = pod.metadata.uid or ""
     if uid in _gone:
         return None
@@ -118,14 +119,14 @@ async def _ask(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | Non
     except TooManyRequests as problem:
         metrics.REFUSED.inc()
         causes = "; ".join(cause.message for cause in problem.causes if cause.message)
-        return _Refused(pod, causes or problem.status.message, max(problem.retry_after or 0.0, LATER))
+        return _Refused(pod, causes or problem.status.message, max(problem.retry_after or 0.0, REFUSED_RETRY_SECONDS))
     except Conflict as problem:
-        # Its name has passed to another Pod, or a budget changed meanwhile; the next list of Pods tells which.
+        # Another Pod has the name, or a budget changed during the request; the next list of Pods decides.
         return _Refused(pod, problem.status.message, 0.5)
     except ApiError as problem:
         return _refusal(problem, pod, str(problem))
     _gone[pod.metadata.uid or ""] = None
-    if len(_gone) > REMEMBERED:
+    if len(_gone) > MAX_REMEMBERED_PODS:
         del _gone[next(iter(_gone))]
     metrics.RESTARTED.labels("delete" if force else "evict").inc()
     how = "deleted" if force else "evicted"
@@ -138,13 +139,13 @@ async def _ask(ctx: Context, monitor: ConfigMonitor, pod: Pod) -> _Refused | Non
 
 def _refusal(problem: ApiError, pod: Pod, why: str) -> _Refused:
     metrics.REFUSED.inc()
-    return _Refused(pod, why, max(problem.retry_after or 0.0, LATER), problem.is_refusal)
+    return _Refused(pod, why, max(problem.retry_after or 0.0, REFUSED_RETRY_SECONDS), problem.is_refusal)
 
 
 async def _roll_out(
     ctx: Context, monitor: ConfigMonitor, restart: Restart, pods: Iterable[Pod]
 ) -> tuple[list[Pod], list[_Refused]]:
-    """Have owners roll out anew; returns the Pods that no owner rolls out, and those whose owner could not be told."""
+    """Start rollouts of the owners; returns Pods without such an owner, and refused changes."""
     owned: dict[tuple[str, str], list[Pod]] = {}
     alone: list[Pod] = []
     refused: list[_Refused] = []
@@ -169,14 +170,14 @@ async def _roll_out(
 
 
 async def _roll(ctx: Context, monitor: ConfigMonitor, restart: Restart, kind: type[Owner], name: str) -> bool:
-    """Change the template's annotation; false for an owner that would not replace its Pods by itself."""
+    """Change the template's annotation; returns false for an owner that would not replace its Pods."""
     found: Any = await ctx.fetch(kind, name)
     if found is None or _leaves_pods_alone(found):
         return False
     key, value = template_annotation(monitor.status.source), restart.hash
     metadata = found.spec.template.metadata
     if metadata is not None and metadata.annotations.get(key) == value:
-        return True  # another ConfigMonitor, or this one before it was restarted, has done it
+        return True  # Another ConfigMonitor, or this one before a restart of the operator, has changed it.
     body = {
         "metadata": {"uid": found.metadata.uid},
         "spec": {"template": {"metadata": {"annotations": {key: value}}}},
@@ -200,7 +201,7 @@ def _leaves_pods_alone(owner: Any) -> bool:
 
 
 def template_annotation(source: str) -> str:
-    """The annotation on a Pod template that holds the hash of a watched object."""
+    """Return the key of the Pod template annotation with the hash of a watched object."""
     kind, _, name = source.partition("/")
     if len(name) > 40:
         name = f"{name[:31].rstrip('.-')}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -208,7 +209,7 @@ def template_annotation(source: str) -> str:
 
 
 class _Owners:
-    """Who rolls out a Pod: what controls it, or what controls its ReplicaSet. Each ReplicaSet is read once."""
+    """Finds the owner that rolls out a Pod: its controller, or the controller of its ReplicaSet."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx = ctx

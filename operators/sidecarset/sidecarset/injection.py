@@ -1,7 +1,7 @@
-"""Adding the containers of SidecarSets to a Pod, and the record of it that the Pod carries.
+"""Adds the containers of SidecarSets to a Pod, with a record in its annotation.
 
-Pure functions. The record says for each SidecarSet which generation was injected, and hashes of the content: `hash` of
-all of it, `shape` of all but the images, which alone can be changed in a Pod that runs.
+Pure functions. The record has for each SidecarSet the injected generation, and hashes of the content: `hash` of all of
+it, `shape` of everything but the images, which are the only part that can change in a running Pod.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from steersman.k8s import Container, EnvVar, Pod
 from steersman.models import to_dict
 
 from sidecarset.api.v1alpha1.sidecarset_types import SidecarSet
-from sidecarset.defaulting import pull_policy, with_defaults
-from sidecarset.selecting import matches
+from sidecarset.defaults import pull_policy, with_defaults
+from sidecarset.selectors import matches
 
 __all__ = ["ANNOTATION", "MARK", "OPT_OUT", "Record", "content", "injected", "record_of", "records", "wants_sidecars"]
 
 ANNOTATION = "kruise.io/sidecarset-generation"
 OPT_OUT = "sidecar.kruise.io/inject"
-"""`"false"` as an annotation or a label keeps a Pod as it is."""
+"""`"false"` as an annotation or a label excludes a Pod from injection."""
 MARK = EnvVar(name="IS_INJECTED", value="true")
 SKIPPED = frozenset(("kube-system", "kube-public"))
 _MIRROR = "kubernetes.io/config.mirror"
 
 
 class Record(msgspec.Struct, frozen=True, rename={"images": "from"}, omit_defaults=True):
-    """What a Pod says of one SidecarSet."""
+    """The record of one SidecarSet in a Pod."""
 
     generation: int
     hash: str = ""
     shape: str = ""
     images: Mapping[str, str] = EMPTY
-    """Images that an update in place has replaced, by container."""
+    """Images that an in-place update has replaced, by container."""
 
 
 class Content(NamedTuple):
@@ -46,12 +46,13 @@ class Content(NamedTuple):
 
 
 def content(sidecars: SidecarSet) -> Content:
-    """Hashes of what is injected: of all of it, and of all but the images."""
+    """Return hashes of the content: of all of it, and of all but the images."""
     plain = [to_dict(sidecar(c)) for c in sidecars.spec.containers]
     whole = _hash(plain)
     for container in plain:
         image = container.pop("image", "")
-        if container["imagePullPolicy"] == pull_policy(image):  # follows from the image, and is no change of its own
+        # The default follows from the image, and is not a change by itself.
+        if container["imagePullPolicy"] == pull_policy(image):
             del container["imagePullPolicy"]
     return Content(whole, _hash(plain))
 
@@ -61,18 +62,18 @@ def _hash(value: object) -> str:
 
 
 def sidecar(container: Container) -> Container:
-    """The container as it is injected: complete, and marked."""
+    """Return the container for injection: complete, and marked."""
     env = (*(variable for variable in container.env if variable.name != MARK.name), MARK)
     return replace(with_defaults(container), env=env)
 
 
 def record_of(sidecars: SidecarSet) -> Record:
-    """What a Pod that is injected now says."""
+    """Return the record of a Pod that is injected now."""
     return Record(sidecars.metadata.generation, *content(sidecars))
 
 
 def records(pod: Pod) -> dict[str, Record]:
-    """What a Pod says of each SidecarSet, by name; what cannot be read says nothing."""
+    """Return the records of a Pod by SidecarSet; an unreadable annotation counts as empty."""
     text = pod.metadata.annotations.get(ANNOTATION)
     if not text:
         return {}
@@ -83,21 +84,21 @@ def records(pod: Pod) -> dict[str, Record]:
 
 
 def written(found: Mapping[str, Record]) -> str:
-    """The annotation that says this."""
+    """Return the annotation with these records."""
     return msgspec.json.encode({name: found[name] for name in sorted(found)}).decode()
 
 
 def wants_sidecars(pod: Pod, namespace: str) -> bool:
-    """Whether a Pod that is created in `namespace` may be given containers."""
+    """Return whether a Pod that is created in `namespace` may get containers."""
     metadata = pod.metadata
     refused = "false" in (metadata.annotations.get(OPT_OUT), metadata.labels.get(OPT_OUT))
     return namespace not in SKIPPED and not refused and _MIRROR not in metadata.annotations
 
 
 def injected(pod: Pod, sets: Iterable[SidecarSet], namespace: str) -> Pod:
-    """The Pod with the containers of every SidecarSet that matches it: by name of the set, then as the set has them.
+    """Return the Pod with the containers of every matching SidecarSet, sorted by set and then in its order.
 
-    A container whose name the Pod has already is not added, so that injecting twice adds nothing.
+    A container whose name exists in the Pod is not added, so that a second injection adds nothing.
     """
     if not wants_sidecars(pod, namespace):
         return pod
@@ -124,5 +125,5 @@ def injected(pod: Pod, sets: Iterable[SidecarSet], namespace: str) -> Pod:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether a container of a Pod was injected."""
+    """Return whether a container of a Pod was injected."""
     return any(variable.name == MARK.name and variable.value == MARK.value for variable in container.env)
