@@ -2,7 +2,7 @@
 
     python hack/rocketmq.py 5.5.0          prints the directory, which is made when it is missing
 
-The jars and the pom file that lists them are below the cache directory of the user.
+`images/pom.xml` lists the jars. They are kept below the cache directory of the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MAVEN_SECONDS = 600
-ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-controller", "rocketmq-tools")
+ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-controller", "rocketmq-proxy", "rocketmq-tools")
+IMAGES = Path(__file__).resolve().parents[1] / "images"
+"""What the images of the servers are built of: the list of jars and the start scripts."""
 MEMORY = (
     "-Xms128m",
     "-Xmx192m",
@@ -37,12 +39,6 @@ MODULES = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
-SCRIPTS = {
-    "mqnamesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
-    "mqbroker": "org.apache.rocketmq.broker.BrokerStartup",
-    "mqcontroller": "org.apache.rocketmq.controller.ControllerStartup",
-}
-"""The start scripts of an image, by the names of the project's own."""
 SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
@@ -50,25 +46,6 @@ SMALL_BROKER = {
     "brokerIP1": "127.0.0.1",
 }
 """Settings of a broker that needs little disk and memory and is reached on loopback."""
-
-POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>dev.steersman</groupId>
-  <artifactId>rocketmq-server</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-{dependencies}
-  </dependencies>
-</project>
-"""
-DEPENDENCY = """\
-    <dependency>
-      <groupId>org.apache.rocketmq</groupId>
-      <artifactId>{artifact}</artifactId>
-      <version>{version}</version>
-    </dependency>"""
 
 
 class ServerFilesError(RuntimeError):
@@ -97,14 +74,15 @@ def make(version: str) -> Path:
 def _copy_jars(base: Path, version: str) -> None:
     if shutil.which("mvn") is None:
         raise ServerFilesError("mvn is not installed; Maven fetches the jars of RocketMQ")
-    dependencies = "\n".join(DEPENDENCY.format(artifact=artifact, version=version) for artifact in ARTIFACTS)
-    (base / "pom.xml").write_text(POM.format(dependencies=dependencies))
     fresh = base / "lib.new"
     shutil.rmtree(fresh, ignore_errors=True)
-    command = ["mvn", "-q", "-B", "-f", str(base / "pom.xml"), "dependency:copy-dependencies"]
+    command = ["mvn", "-q", "-B", "-f", str(IMAGES / "pom.xml"), f"-Drocketmq.version={version}"]
     try:
         done = subprocess.run(
-            [*command, f"-DoutputDirectory={fresh}"], capture_output=True, text=True, timeout=MAVEN_SECONDS
+            [*command, "dependency:copy-dependencies", f"-DoutputDirectory={fresh}"],
+            capture_output=True,
+            text=True,
+            timeout=MAVEN_SECONDS,
         )
     except subprocess.TimeoutExpired as error:
         raise ServerFilesError(f"Maven did not finish within {MAVEN_SECONDS} seconds") from error
@@ -120,18 +98,14 @@ def image(version: str) -> dict[str, object]:
     Raises:
         ServerFilesError: the jars cannot be had.
     """
-    jars = make(version)
-    scripts = jars.parent / "bin"
-    scripts.mkdir(exist_ok=True)
-    for name, main_class in SCRIPTS.items():
-        places = "-Duser.home=/tmp -Drocketmq.home.dir=/tmp -Djava.io.tmpdir=/tmp -Dsun.net.inetaddr.ttl=2"
-        flags = " ".join((*MEMORY, *MODULES, places, "$JAVA_OPT_EXT"))
-        text = f'#!/bin/sh\nexec java {flags} -cp "{jars}/*" {main_class} "$@"\n'
-        fresh = scripts / f".{name}.{os.getpid()}"
-        fresh.write_text(text)
-        fresh.replace(scripts / name)
     path = os.pathsep.join((str(Path(shutil.which("java") or "java").parent), "/usr/sbin:/usr/bin:/sbin:/bin"))
-    return {"workingDir": str(scripts), "env": {"PATH": path, "ROCKETMQ_HOME": "/tmp"}}
+    variables = {
+        "PATH": path,
+        "ROCKETMQ_HOME": "/tmp",
+        "ROCKETMQ_LIB": str(make(version)),
+        "JAVA_OPT": " ".join(MEMORY),
+    }
+    return {"workingDir": str(IMAGES / "bin"), "env": variables}
 
 
 def properties(values: Mapping[str, object]) -> str:

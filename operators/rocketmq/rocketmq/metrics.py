@@ -149,6 +149,12 @@ def _group_metrics(brokers: Iterable[tuple[Key, BrokerSamples]]) -> Iterator[Met
         ((key, (str(group.index),), len(group.synchronous)) for key, group in groups),
     )
     yield _gauge(
+        "members",
+        "Members that a group has.",
+        labels,
+        ((key, (str(group.index),), len(group.members)) for key, group in groups),
+    )
+    yield _gauge(
         "put_messages_per_second",
         "Messages per second that the master stored, over a minute.",
         labels,

@@ -58,15 +58,17 @@ class Ports:
 
 
 @contextlib.contextmanager
-def process_cluster(directory: Path, nodes: int = 2) -> Iterator[EmbeddedCluster]:
-    """Start a cluster whose image `rocketmq` is the servers' files.
+def process_cluster(
+    directory: Path, nodes: int = 2, versions: tuple[str, ...] = ("5.5.0",)
+) -> Iterator[EmbeddedCluster]:
+    """Start a cluster whose images `rocketmq` are the servers' files, one tag for each version.
 
     Raises:
         OSError: Pods cannot have networks of their own here.
     """
     files = server_files()
     images = directory / "images.yaml"
-    images.write_text(json.dumps({"images": {"rocketmq": files.image("5.5.0")}}))
+    images.write_text(json.dumps({"images": {f"rocketmq:{each}": files.image(each) for each in versions}}))
     with EmbeddedCluster.start(nodes=nodes, node_kind="process", images=images, network="namespaces") as cluster:
         yield cluster
 

@@ -50,6 +50,7 @@ def test_a_scrape_shows_masters_members_in_sync_and_load_of_each_group():
     assert value("groups", **OF_MQ) == 2
     assert value("in_sync_members", **OF_MQ, group="0") == 3
     assert value("in_sync_members", **OF_MQ, group="1") == 0
+    assert value("members", **OF_MQ, group="1") == 3
     assert value("put_messages_per_second", **OF_MQ, group="0") == 12.5
     assert value("disk_used_ratio", **OF_MQ, group="0") == 0.4
     assert value("disk_used_ratio", **OF_MQ, group="1") is None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import urllib.request
 import zlib
 from collections.abc import Iterator
 
 import pytest
+from steersman.metrics import REGISTRY
 from steersman.testing import EmbeddedCluster
 from steersman.testing.node_faults import NodeFaults
 
@@ -36,13 +39,14 @@ pytestmark = [
     pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available"),
 ]
 KIND = "brokers.rocketmq.daocloud.io"
+VERSIONS = ("5.4.0", "5.5.0")
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     files = server_files()
     try:
-        with process_cluster.process_cluster(tmp_path_factory.mktemp("images")) as found:
+        with process_cluster.process_cluster(tmp_path_factory.mktemp("images"), versions=VERSIONS) as found:
             yield found
     except (OSError, files.ServerFilesError) as problem:
         pytest.skip(f"RocketMQ cannot run in Pods here: {problem}")
@@ -117,6 +121,49 @@ def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cl
     assert events
     report = workload.report()
     assert report.sound, report
+
+
+def test_an_upgrade_of_the_servers_loses_no_acknowledged_message(cluster, shop):
+    routes = started(cluster, shop, **MODES["DLEDGER"], brokerImage=f"rocketmq:{VERSIONS[0]}")
+    assert status(cluster)["version"] == VERSIONS[0]
+    first = group_of(cluster)
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload)
+        cluster.patch(KIND, "mq", {"spec": {"brokerImage": f"rocketmq:{VERSIONS[1]}"}})
+        until(
+            lambda: running(cluster).get("version") == VERSIONS[1],
+            lambda: f"the members do not have the new version: {status(cluster)}",
+            seconds=600,
+        )
+        sends(workload)
+    assert group_of(cluster)["master"] != first["master"], "the master restarts last, after a hand-over"
+    report = workload.report()
+    assert report.sound, report
+
+
+def test_the_endpoints_of_brokers_and_of_the_operator_have_the_metrics_of_the_dashboard(cluster, shop):
+    routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
+    lag = {"broker": "mq", "namespace": cluster.namespace, "consumer_group": "readers", "topic": TOPIC}
+
+    def lag_now() -> float | None:
+        return REGISTRY.get_sample_value("steersman_rocketmq_consumer_lag", lag)
+
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload, 20)
+        assert workload.report().sound
+        sends(workload, 20)
+    until(lambda: (lag_now() or 0) >= 10, lambda: f"the lag is {lag_now()}")
+    assert workload.report().sound
+    until(lambda: lag_now() == 0, lambda: f"the lag is {lag_now()}")
+
+    endpoint = shop(address_of(cluster, "mq-0-0-0", 5557))
+
+    def missing() -> set[str]:
+        with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=5) as answer:
+            found = set(re.findall(r"^rocketmq_[a-z_]+", answer.read().decode(), re.MULTILINE))
+        return {"rocketmq_messages_in_total", "rocketmq_throughput_in_total"} - found
+
+    until(lambda: not missing(), lambda: f"the broker does not have {missing()}")
 
 
 def test_name_servers_are_replaced_without_a_restart_of_a_broker(cluster, shop):
