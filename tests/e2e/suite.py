@@ -26,6 +26,7 @@ _SECONDS: Final = {
     "CronJob": 600.0,
     "500 podspec updates": 480.0,
     "compacted away": 720.0,
+    "there exists conflict between pods": 480.0,
     "StatefulSet": 480.0,
 }
 """The time that tests get which need more than the others, by a part of their names."""
