@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
@@ -23,6 +24,8 @@ __all__ = [
     "surprises",
     "to_json",
 ]
+
+_LINE_CHARACTERS: Final = 120
 
 
 class Outcome(StrEnum):
@@ -126,7 +129,7 @@ def markdown(
         "# Kubernetes' conformance suite",
         "",
         "`make conformance` runs the conformance tests of Kubernetes, unmodified, against the embedded cluster, and",
-        "writes this page. The cluster has two process nodes; see [Embedded cluster](embedded-cluster.md).",
+        "writes this page. The cluster has two process nodes; see [The embedded cluster](embedded-cluster.md).",
         "",
         "Tests that fail for reasons beyond the cluster's control, such as load, are run again alone; each result is",
         "that of the last run. The images that the tests name are built from Kubernetes' modules and Debian packages",
@@ -142,10 +145,18 @@ def markdown(
         good = sum(r.outcome is Outcome.PASSED for r in of_sig)
         lines.append(f"| {sig} | {len(of_sig)} | {good} | {len(of_sig) - good} |")
     lines += ["", "## Failures", ""]
-    lines += [f"- `{r.test}`: {_escaped(expectations.get(r.test) or r.reason)}" for r in failed] or ["None."]
+    lines += _items(f"`{r.test}`: {_escaped(expectations.get(r.test) or r.reason)}" for r in failed)
     lines += ["", "## Differences to the last run", ""]
-    lines += [f"- {_escaped(change)}" for change in changes] or ["None."]
+    lines += _items(map(_escaped, changes))
     return "\n".join(lines) + "\n"
+
+
+def _items(texts: Iterable[str]) -> list[str]:
+    """Return the lines of a list in Markdown."""
+    wrapped = (
+        textwrap.wrap(text, _LINE_CHARACTERS - 2, break_long_words=False, break_on_hyphens=False) for text in texts
+    )
+    return [f"{'  ' if number else '- '}{line}" for lines in wrapped for number, line in enumerate(lines)] or ["None."]
 
 
 def _escaped(text: str) -> str:
