@@ -15,9 +15,9 @@ import shutil
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -119,6 +119,7 @@ class DevCluster:
         self._node_client: Client | None = None
         self._added: list[Nodes] = []
         self._front: HTTPSServer | None = None
+        self._kubelet_fronts: list[HTTPSServer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._stop = asyncio.Event()
         self.port = 0
@@ -179,6 +180,8 @@ class DevCluster:
 
     async def close(self) -> None:
         """Stop everything in reverse order of dependency; safe to call twice."""
+        while self._kubelet_fronts:
+            await self._kubelet_fronts.pop().close()
         if self.nodes is not None:
             await self.nodes.close()
             self.nodes = None
@@ -302,9 +305,27 @@ class DevCluster:
         for name, kubelet in self.nodes.kubelets.items():
             self._register(name, kubelet)
         if options.node_kind == "process":
+            if options.listen:
+                await self._serve_kubelets(self.nodes)
             from steersman_cluster.nodes.fault_endpoint import FaultEndpoint
 
             self.server.extensions["faults"] = FaultEndpoint.of(self.nodes.agent, self.network).answer
+
+    async def _serve_kubelets(self, nodes: Nodes) -> None:
+        """Serve the HTTPS API of each kubelet: in the network of the Pods, else on a free port of this machine."""
+        from steersman_cluster.api.http import HTTPSServer
+        from steersman_cluster.api.kubelet_server import KubeletServer
+
+        for name, registration in nodes.agent.registrations.items():
+            info = registration.info
+            context = serving_context(self.authority, f"system:node:{name}", (name, info.address))
+            front = HTTPSServer(KubeletServer(self.server, name), context)
+            self._kubelet_fronts.append(front)
+            if self.network is not None:
+                front.also(self.network.listener("tcp", info.address, info.kubelet_port, within=info.address))
+            else:
+                registration.info = replace(info, kubelet_port=await front.start(info.address, 0))
+                await registration.report()
 
     def _register(self, node: str, kubelet: Kubelet) -> None:
         self.server.kubelets.register(node, kubelet)
@@ -335,11 +356,13 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
     return authority, key
 
 
-def serving_context(authority: Authority) -> ssl.SSLContext:
-    """Return the TLS settings of the API server, which verifies client certificates of the authority."""
+def serving_context(
+    authority: Authority, name: str = "kube-apiserver", hosts: Iterable[str] = SERVING_HOSTS
+) -> ssl.SSLContext:
+    """Return the TLS settings of the API server or a kubelet, which verifies client certificates of the authority."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.cert_pem.decode())
     context.verify_mode = ssl.CERT_OPTIONAL
-    pair = authority.serving("kube-apiserver", SERVING_HOSTS)
+    pair = authority.serving(name, hosts)
     with as_file(pair.key_pem + pair.cert_pem) as path:
         context.load_cert_chain(path)
     return context

@@ -187,3 +187,15 @@ def test_a_machine_without_namespaces_gets_a_clear_message(monkeypatch: pytest.M
     monkeypatch.setattr("steersman_cluster.nodes.network.detection.detect", lambda: "plain")
     with pytest.raises(NetworkError, match="use network=loopback"):
         asyncio.run(start_network())
+
+
+@pytest.mark.slow
+def test_the_kubelet_of_each_node_answers_pods_over_tls_at_its_address(pods: Pods) -> None:
+    pods.cluster.apply(pod("client"))
+    pods.ready("client")
+    for node in ("node-1", "node-2"):
+        status = pods.cluster.get("node", node)["status"]
+        address = next(a["address"] for a in status["addresses"] if a["type"] == "InternalIP")
+        port = status["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+        assert port == 10250
+        assert "401" in pods.ask("client", f"fetch/https:||{address}:{port}|healthz")["error"]

@@ -12,7 +12,7 @@ import logging
 import socket
 import ssl
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from aiohttp import ClientConnectionError, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -22,10 +22,7 @@ from steersman.listener import ConnectionLimits, Listener
 from steersman_cluster.api.messages import Params, Request, Response, failure
 from steersman_cluster.errors import APIError, bad_request, too_large
 
-if TYPE_CHECKING:
-    from steersman_cluster.api.server import APIServer
-
-__all__ = ["HTTPSServer"]
+__all__ = ["HTTPSServer", "RequestHandler"]
 
 MAX_BODY_BYTES: Final = 3 * 1024 * 1024
 MAX_HEAD_BYTES: Final = 1024 * 1024
@@ -42,10 +39,18 @@ _NO_LOG: Final = logging.Logger("steersman_cluster.http", logging.CRITICAL)
 """Errors of clients are sent to the client and not logged; errors of the server do not reach this logger."""
 
 
-class HTTPSServer:
-    """Listens for one API server; `start`, then `close`."""
+class RequestHandler(Protocol):
+    """Answers requests: an API server, or a kubelet."""
 
-    def __init__(self, server: APIServer, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
+    async def handle(self, request: Request) -> Response:
+        """Return the response to a request; never raises, but for cancellation."""
+        ...
+
+
+class HTTPSServer:
+    """Listens for one API server or kubelet; `start` or `also`, then `close`."""
+
+    def __init__(self, server: RequestHandler, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
         self._server = server
         self.listener = Listener(context, limits)
         # A watch ends when its client disconnects, not only at the next event.
@@ -57,7 +62,7 @@ class HTTPSServer:
         return await self.listener.start(self._connection, host, port)
 
     def also(self, listening: socket.socket) -> None:
-        """Listen on a socket that listens already, after `start`."""
+        """Listen on a socket that listens already, beside those of `start`."""
         self.listener.add(self._connection, listening)
 
     async def close(self) -> None:

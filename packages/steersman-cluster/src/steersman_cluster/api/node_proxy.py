@@ -1,27 +1,25 @@
-"""`nodes/NAME/proxy`: the part of a kubelet's HTTP API that monitoring and debugging tools read.
+"""A kubelet's HTTP API, behind `nodes/NAME/proxy` and the kubelet's own port.
 
-Served are `/healthz`, `/pods`, `/runningpods/`, `/stats/summary`, `/metrics`, `/metrics/resource` and
-`/containerLogs/NAMESPACE/POD/CONTAINER`. Everything else is 404: the commands and streams of Pods have sub-resources of
-their own.
+Served are `/healthz`, `/pods`, `/runningpods/`, `/stats/summary`, `/metrics`, `/metrics/resource` and the streams of
+Pods (`node_streams`). Everything else is 404.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from steersman_cluster.api.interfaces import Call
 from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.streams import kubelet_of, log
-from steersman_cluster.errors import APIError
+from steersman_cluster.api.node_streams import TEXT, stream
+from steersman_cluster.api.streams import kubelet_of
 from steersman_cluster.kubelet import Kubelet, Usage
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 
 __all__ = ["serve"]
 
-_TEXT: Final = "text/plain; charset=utf-8"
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _NANOSECONDS: Final = 1_000_000_000
 _HEALTHY: Final = frozenset({"healthz", "healthz/ping", "healthz/log", "healthz/syncloop"})
@@ -49,13 +47,14 @@ async def serve(call: Call, node: str) -> Response:
     """The answer of a node's kubelet. Raises `APIError`."""
     kubelet = kubelet_of(call, node)
     path = call.rest.strip("/")
-    match path.split("/"):
-        case ["containerLogs", namespace, pod, container]:
-            return await _log(call, node, namespace, pod, container)
+    parts = path.split("/")
+    if (response := await stream(call, node, parts)) is not None:
+        return response
+    match parts:
         case _ if call.request.method not in ("GET", "HEAD"):
-            return Response(405, b"405: Method Not Allowed", _TEXT)
+            return Response(405, b"405: Method Not Allowed", TEXT)
         case _ if path in _HEALTHY:
-            return Response(200, b"ok", _TEXT)
+            return Response(200, b"ok", TEXT)
         case ["pods"]:
             return _listed(_pods(call, node))
         case ["runningpods"]:
@@ -67,19 +66,7 @@ async def serve(call: Call, node: str) -> Response:
         case ["metrics", "resource"]:
             return Response(200, _lines(_resource_metrics(_observed(call, node, kubelet))), _METRICS)
         case _:
-            return Response(404, b"404 page not found\n", _TEXT)
-
-
-async def _log(call: Call, node: str, namespace: str, pod: str, container: str) -> Response:
-    """The log of a container of this node, with the options of `pods/log`."""
-    stored = call.reader.get("", "pods", namespace, pod)
-    if stored is None or dig(stored, "spec", "nodeName") != node:
-        return Response(404, f'pod "{pod}" does not exist\n'.encode(), _TEXT)
-    options = {**call.options, "container": container}
-    try:
-        return await log(replace(call, namespace=namespace, name=pod, options=options))
-    except APIError as problem:
-        return Response(problem.code, f"{problem.message}\n".encode(), _TEXT)
+            return Response(404, b"404 page not found\n", TEXT)
 
 
 def _pods(call: Call, node: str) -> list[Object]:

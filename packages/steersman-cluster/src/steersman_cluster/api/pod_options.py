@@ -24,7 +24,16 @@ from steersman_cluster.errors import (
 from steersman_cluster.kubelet import LogOptions
 from steersman_cluster.objects import Object, dig
 
-__all__ = ["ExecOptions", "container_of", "exec_options", "items_of", "log_options", "pod_of", "ports_of"]
+__all__ = [
+    "ExecOptions",
+    "container_of",
+    "exec_options",
+    "is_on",
+    "items_of",
+    "log_options",
+    "pod_of",
+    "ports_of",
+]
 
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _LAYOUT_PARTS: Final = ("2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05")
@@ -75,15 +84,15 @@ def container_of(call: Call, pod: Object) -> str:
 def exec_options(call: Call) -> ExecOptions:
     """Read the options of `exec` and `attach`; these cannot be wrong."""
     return ExecOptions(
-        *(_switch(call, name) for name in ("stdin", "stdout", "stderr", "tty")),
+        *(is_on(call, name) for name in ("stdin", "stdout", "stderr", "tty")),
         command=tuple(call.request.params.all("command")),
     )
 
 
-def ports_of(call: Call) -> list[int]:
-    """The ports that a port-forward of channels is for. Raises 400."""
+def ports_of(call: Call, parameter: str = "ports") -> list[int]:
+    """Return the ports of a port-forward over channels, from a query parameter. Raises `APIError` (400)."""
     ports: list[int] = []
-    for text in call.request.params.all("ports"):
+    for text in call.request.params.all(parameter):
         for part in text.split(","):
             if not part.isdecimal():
                 raise bad_request(f'cannot convert to []int32: strconv.ParseUint: parsing "{part}": invalid syntax')
@@ -98,9 +107,9 @@ def log_options(call: Call) -> LogOptions:
     tail, limit, since = (_number(call, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
     moment = call.options.get("sinceTime", "")
     options = LogOptions(
-        follow=_switch(call, "follow"),
-        previous=_switch(call, "previous"),
-        timestamps=_switch(call, "timestamps"),
+        follow=is_on(call, "follow"),
+        previous=is_on(call, "previous"),
+        timestamps=is_on(call, "timestamps"),
         since_seconds=since,
         since_time=_time(moment) if moment else None,
         tail_lines=tail,
@@ -124,7 +133,8 @@ def log_options(call: Call) -> LogOptions:
     return options
 
 
-def _switch(call: Call, name: str) -> bool:
+def is_on(call: Call, name: str) -> bool:
+    """Return whether a switch of the query is on."""
     values = call.request.params.all(name)
     return bool(values) and values[0].lower() not in ("false", "0")
 

@@ -21,7 +21,7 @@ from steersman_cluster.objects import Object, dig
 
 __all__ = ["to_node", "to_pod", "to_service"]
 
-KUBELET_PORT: Final = "10250"
+KUBELET_PORT: Final = 10250
 _SCHEMES: Final = ("", "http", "https")
 
 
@@ -69,10 +69,12 @@ async def to_service(call: Call) -> Response:
 async def to_node(call: Call) -> Response:
     """`nodes/[scheme:]name[:port]/proxy/path`, served by the node's kubelet. Raises `APIError`."""
     _, name, port = _parts(call.name, "node")
-    if call.reader.get("", "nodes", "", name) is None:
+    stored = call.reader.get("", "nodes", "", name)
+    if stored is None:
         raise not_found("", "nodes", name)
-    if port not in ("", KUBELET_PORT):
-        raise _unreachable(f"node {name} has only the port {KUBELET_PORT} of its kubelet")
+    own = str(dig(stored, "status", "daemonEndpoints", "kubeletEndpoint", "Port", default=KUBELET_PORT))
+    if port not in ("", own):
+        raise _unreachable(f"node {name} has only the port {own} of its kubelet")
     return await node_proxy.serve(call, name)
 
 

@@ -81,9 +81,9 @@ async def _log(first: asyncio.Future[bytes], chunks: AsyncIterator[bytes]) -> As
             await cast("AsyncGenerator[bytes]", chunks).aclose()
 
 
-async def execute(call: Call) -> Response:
-    """A command in a container. Raises `APIError`."""
-    options = exec_options(call)
+async def execute(call: Call, options: ExecOptions | None = None) -> Response:
+    """Run a command in a container; without `options` they are those of the query. Raises `APIError`."""
+    options = options or exec_options(call)
     pod = pod_of(call)
     container = container_of(call, pod)
     kubelet = _host(call, pod)
@@ -97,9 +97,9 @@ async def execute(call: Call) -> Response:
     return _conversation(session, options, spdy=spdy)
 
 
-async def attach(call: Call) -> Response:
-    """A container's main process. Raises `APIError`."""
-    options = exec_options(call)
+async def attach(call: Call, options: ExecOptions | None = None) -> Response:
+    """Join a container's main process; without `options` they are those of the query. Raises `APIError`."""
+    options = options or exec_options(call)
     pod = pod_of(call)
     container = container_of(call, pod)
     kubelet = _host(call, pod)
@@ -109,9 +109,9 @@ async def attach(call: Call) -> Response:
     return _conversation(session, options, spdy=spdy)
 
 
-async def portforward(call: Call) -> Response:
-    """Connections to ports of a Pod. Raises `APIError`."""
-    ports = ports_of(call)
+async def portforward(call: Call, parameter: str = "ports") -> Response:
+    """Connect to ports of a Pod, which a query parameter names for web sockets. Raises `APIError`."""
+    ports = ports_of(call, parameter)
     pod = pod_of(call)
     kubelet = _host(call, pod)
     spdy = _upgrades_to_spdy(call)

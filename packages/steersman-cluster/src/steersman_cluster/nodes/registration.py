@@ -50,6 +50,7 @@ class NodeInfo:
     taints: tuple[Mapping[str, str], ...] = ()
     notes: tuple[tuple[str, bool, str, str], ...] = ()
     """More conditions: type, whether true, reason, message."""
+    kubelet_port: int = 10250
 
 
 def node_object(info: NodeInfo) -> Object:
@@ -107,7 +108,7 @@ def node_status(info: NodeInfo, now: float, since: float) -> Object:
             "operatingSystem": "linux",
             "architecture": machine,
         },
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": info.kubelet_port}},
     }
 
 
