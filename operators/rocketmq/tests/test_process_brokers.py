@@ -20,6 +20,7 @@ from tests.process_cluster import (
     MODES,
     Ports,
     address_of,
+    broker,
     create_topic,
     group_of,
     name_service,
@@ -30,9 +31,10 @@ from tests.process_cluster import (
     started,
     status,
     until,
+    wait_routed,
 )
 from tests.remoting_servers import server_files, unavailable
-from tests.workload import TOPIC, Workload
+from tests.workload import TOPIC, Routes, Workload
 
 pytestmark = [
     pytest.mark.slow,
@@ -164,6 +166,21 @@ def test_the_endpoints_of_brokers_and_of_the_operator_have_the_metrics_of_the_da
         return {"rocketmq_messages_in_total", "rocketmq_throughput_in_total"} - found
 
     until(lambda: not missing(), lambda: f"the broker does not have {missing()}")
+
+
+def test_brokers_start_in_any_order(cluster, shop):
+    cluster.apply(broker(clusterMode="STATIC", replicaPerGroup=0))
+    address = address_of(cluster, "mq-0-0-0")
+    until(lambda: status(cluster).get("groups", [{}])[0].get("master"), lambda: f"no master: {status(cluster)}")
+    _, booted = setting(shop, address, "namesrvAddr")
+    cluster.apply(name_service())
+    found = until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
+    create_topic(cluster, shop, found)
+    routes = Routes(shop, lambda: tuple(status(cluster).get("nameServers", ())))
+    wait_routed(routes, 1)
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload, 20)
+    assert setting(shop, address, "namesrvAddr")[1] == booted
 
 
 def test_name_servers_are_replaced_without_a_restart_of_a_broker(cluster, shop):

@@ -104,3 +104,15 @@ def test_the_permission_of_the_source_is_kept_from_the_first_phase():
     first = advance(transfer(), "Prepare", Outcome(permission=6), NOW)
     later = advance(transfer(status=first), "CopyGroups", Outcome(permission=4), NOW)
     assert later.permission == 6
+
+
+def test_transfers_at_the_same_time_keep_their_states_apart():
+    def drained_twice(topic, end):
+        of = transfer("Drain", topic=topic)
+        for now in (NOW, LATER):
+            yield (of := replace(of, status=advance(of, "Drain", Outcome(drain=Drain(end=end, lag=0, readers=1)), now)))
+
+    alone = [list(drained_twice("orders", 5)), list(drained_twice("bills", 9))]
+    together = zip(*zip(drained_twice("orders", 5), drained_twice("bills", 9), strict=True), strict=True)
+    assert [list(each) for each in together] == alone
+    assert [each[0].status.end for each in alone] == [5, 9]

@@ -130,3 +130,46 @@ class Workload:
                         break
                     offset = got.next_offset
         return found
+
+
+class Consumer:
+    """Reads lanes from their beginnings on, and stores for its consumer group how far it has read."""
+
+    def __init__(self, routes: Routes, lanes: list[tuple[str, int]], topic: str = TOPIC) -> None:
+        self._routes = routes
+        self._topic = topic
+        self._lanes = lanes
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
+        self.consumed: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
+
+    def __enter__(self) -> Consumer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join(30)
+
+    @property
+    def count(self) -> int:
+        """The messages that were consumed."""
+        return sum(map(len, self.consumed.values()))
+
+    async def _read(self) -> None:
+        await asyncio.gather(*(self._lane(group, queue) for group, queue in self._lanes))
+
+    async def _lane(self, group: str, queue: int) -> None:
+        numbers, offset = self.consumed[f"{group}/{queue}"], 0
+        while not self._ending.is_set():
+            with contextlib.suppress(RemotingError, OSError):
+                address = await self._routes.master(self._topic, group)
+                async with await Connection.open(address, timeout_seconds=1) as connection:
+                    client = MessageClient(connection, timeout_seconds=REQUEST_SECONDS)
+                    while not self._ending.is_set():
+                        got = await client.pull(self._topic, queue, offset, broker=group, group="readers")
+                        numbers += [int(message.body) for message in got.messages]
+                        offset = got.next_offset
+                        await client.commit(self._topic, queue, offset, group="readers")
+                        await asyncio.sleep(PAUSE_SECONDS if got.messages else RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
