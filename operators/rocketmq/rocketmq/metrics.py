@@ -15,7 +15,7 @@ from steersman.metrics import REGISTRY
 from rocketmq.api.v1.broker_types import BrokerStatus
 from rocketmq.brokers.observation import GroupState, Observation
 
-__all__ = ["METRICS", "RocketMQMetrics", "samples_of"]
+__all__ = ["METRICS", "BrokerSamples", "RocketMQMetrics", "samples_of"]
 
 PREFIX = "steersman_rocketmq_"
 BROKER = ("namespace", "broker")
@@ -96,10 +96,14 @@ class RocketMQMetrics(Collector):
             del self._recorded[kind, key]
             (self._brokers if kind == "broker" else self._phases).pop(key, None)
 
+    def brokers(self) -> tuple[tuple[Key, BrokerSamples], ...]:
+        """Return the values of all Brokers, by namespace and name."""
+        self._expire()
+        return tuple(sorted(self._brokers.items(), key=lambda item: (item[0].namespace, item[0].name)))
+
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
-        self._expire()
-        brokers = tuple(self._brokers.items())
+        brokers = self.brokers()
         yield _gauge(
             "masters",
             "Groups that have a master.",

@@ -5,6 +5,7 @@ from rocketmq.controllers import (
     console_controller,
     controller_controller,
     nameservice_controller,
+    page_hooks,
     rocketmqcluster_controller,
     topictransfer_controller,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "console_controller",
     "controller_controller",
     "nameservice_controller",
+    "page_hooks",
     "rocketmqcluster_controller",
     "topictransfer_controller",
 ]

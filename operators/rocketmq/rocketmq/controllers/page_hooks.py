@@ -1,0 +1,30 @@
+"""Serves the page of the operator while the controllers run, if the environment has an address for it."""
+
+import os
+
+from steersman import Context
+from steersman.operator.http_server import ThreadServer
+from steersman.operator.settings import parse_address
+
+from rocketmq.manager import operator
+from rocketmq.metrics import METRICS
+from rocketmq.page import ADDRESS_VARIABLE, serve_page
+
+_servers: list[ThreadServer] = []
+
+
+@operator.on_startup
+async def start_page(ctx: Context) -> None:
+    """Start the page."""
+    address = parse_address(os.environ.get(ADDRESS_VARIABLE, ""))
+    if address is not None:
+        _servers.append(serve_page(address, METRICS.brokers))
+        ctx.log.info("page_served", address=str(_servers[-1].address))
+
+
+@operator.on_shutdown
+async def stop_page(ctx: Context) -> None:
+    """Stop the page."""
+    while _servers:
+        _servers.pop().close()
+        ctx.log.info("page_stopped")
