@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from steersman import ready_when, replace
 
-from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStatus
+from mysqlcluster.api.cr.v1.mysqlbackupinstance_types import MySQLBackupInstance
+from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupStatus
 from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.catalog import BackupManifest
 from mysqlcluster.backup.jobs import Job, TakeBackup, VerifyBackup
 
-__all__ = ["ENDED", "MAX_ATTEMPTS", "Facts", "Step", "advance"]
+__all__ = ["ENDED", "KEEP", "MAX_ATTEMPTS", "Facts", "Step", "advance", "surplus"]
 
 ENDED = ("Completed", "Failed")
 MAX_ATTEMPTS = 3
+KEEP = 7
+"""Backups that are kept where no number is given."""
+
+B = TypeVar("B", MySQLBackup, MySQLBackupInstance)
 
 
 class Facts(NamedTuple):
@@ -67,6 +73,18 @@ def advance(name: str, status: MySQLBackupStatus, facts: Facts) -> Step:
         if (failure.job, failure.name, failure.attempt) == (kind, name, status.attempt):
             return Step(_failed(status, failure.problem, facts.member))
     return Step(status, job)
+
+
+def surplus(backups: Iterable[B], keep: int) -> tuple[B, ...]:
+    """Return the backups that are deleted: of the completed ones and of the failed ones, all but the newest `keep`."""
+    ended = sorted(
+        (each for each in backups if each.status.phase in ENDED and each.metadata.deletion_timestamp is None),
+        key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name),
+        reverse=True,
+    )
+    completed = [each for each in ended if each.status.phase == "Completed"]
+    failed = [each for each in ended if each.status.phase == "Failed"]
+    return (*completed[keep:], *failed[keep:])
 
 
 def _failed(status: MySQLBackupStatus, problem: str, member: str) -> MySQLBackupStatus:

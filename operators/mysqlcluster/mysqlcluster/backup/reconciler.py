@@ -21,7 +21,7 @@ from mysqlcluster.backup import metrics, resources
 from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.client import ArchiverClient, ArchiverError
 from mysqlcluster.backup.jobs import DeleteBackup, Follow
-from mysqlcluster.backup.lifecycle import ENDED, Facts, advance
+from mysqlcluster.backup.lifecycle import ENDED, KEEP, Facts, advance, surplus
 from mysqlcluster.backup.retention import BinlogRetention
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import MissingBackupError, archive_place, member_to_read, restore_place
@@ -207,24 +207,15 @@ async def _schedule(cluster: MySQLCluster, known: BackupStatus, ctx: Context) ->
 
 async def _retain(cluster: MySQLCluster, ctx: Context) -> None:
     """Delete the backups beyond those that are kept; the finalizer deletes their data."""
-    policy = cluster.spec.backup
-    ended = sorted(
-        (each for each in ctx.list(MySQLBackup) if each.spec.cluster == cluster.metadata.name and _has_ended(each)),
-        key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name),
-        reverse=True,
-    )
-    keep = policy.keep if policy else 7
-    completed = [each for each in ended if each.status.phase == "Completed"]
-    if completed and completed[0].spec.keep is not None:
-        keep = completed[0].spec.keep
-    failed = [each for each in ended if each.status.phase == "Failed"]
-    for backup in (*completed[keep:], *failed[keep:]):
+    mine = [each for each in ctx.list(MySQLBackup) if each.spec.cluster == cluster.metadata.name]
+    completed = [each for each in mine if each.status.phase == "Completed"]
+    newest = max(completed, key=lambda each: str(each.metadata.creation_timestamp), default=None)
+    keep = cluster.spec.backup.keep if cluster.spec.backup else KEEP
+    if newest is not None and newest.spec.keep is not None:
+        keep = newest.spec.keep
+    for backup in surplus(mine, keep):
         await ctx.delete(backup)
         ctx.log.info("backup_deleted", backup=backup.metadata.name, reason=f"{keep} are kept")
-
-
-def _has_ended(backup: MySQLBackup) -> bool:
-    return backup.status.phase in ENDED and backup.metadata.deletion_timestamp is None
 
 
 # Full backups.

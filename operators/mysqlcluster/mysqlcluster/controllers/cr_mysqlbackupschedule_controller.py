@@ -7,6 +7,7 @@ from steersman.client import AlreadyExists
 
 from mysqlcluster.api.cr.v1.mysqlbackupinstance_types import MySQLBackupInstance, MySQLBackupInstanceSpec
 from mysqlcluster.api.cr.v1.mysqlbackupschedule_types import MySQLBackupSchedule
+from mysqlcluster.backup.lifecycle import KEEP, surplus
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.manager import operator
 
@@ -19,6 +20,10 @@ operator.permit("create delete", MySQLBackupInstance)
 async def reconcile(schedule: MySQLBackupSchedule, ctx: Context) -> Result:
     """Make the backup whose time has come; its name follows from the time, so that it is made once."""
     status = replace(schedule.status, observed_generation=schedule.metadata.generation)
+    made = [each for each in ctx.list(MySQLBackupInstance) if each.spec.schedule == schedule.metadata.name]
+    for backup in surplus(made, KEEP):
+        await ctx.delete(backup)
+        ctx.log.info("backup_deleted", backup=backup.metadata.name, reason=f"{KEEP} are kept")
     last = status.last_scheduled
     since = datetime.fromisoformat(last) if last else schedule.metadata.creation_timestamp or ctx.now()
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from steersman import ObjectMeta
 
-from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStatus
+from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupSpec, MySQLBackupStatus
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MemberStatus, MySQLClusterStatus
 from mysqlcluster.backup.archiver import ArchiverState, RunningJob
 from mysqlcluster.backup.catalog import BackupManifest
 from mysqlcluster.backup.jobs import JobFailure, TakeBackup, VerifyBackup
-from mysqlcluster.backup.lifecycle import Facts, advance
+from mysqlcluster.backup.lifecycle import Facts, advance, surplus
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import member_to_read
 
@@ -80,6 +81,17 @@ def test_the_last_time_that_was_missed_is_made_once():
 def test_a_wrong_schedule_names_its_field():
     with pytest.raises(ScheduleError, match=r"spec\.time: .often. is not a schedule"):
         due("spec.time", "often", at("2017-12-14T00:00"), at("2017-12-16T05:00"))
+
+
+def test_the_oldest_completed_and_failed_backups_are_surplus():
+    def backup(day: int, phase: str) -> MySQLBackup:
+        metadata = ObjectMeta(name=f"b-{day}", creation_timestamp=f"2026-01-{day:02d}T00:00:00Z")
+        return MySQLBackup(metadata=metadata, spec=MySQLBackupSpec(cluster="db"), status=MySQLBackupStatus(phase=phase))
+
+    phases = ["Completed", "Failed", "Completed", "Running", "Failed", "Completed"]
+    backups = [backup(day, phase) for day, phase in enumerate(phases, 1)]
+    assert [each.metadata.name for each in surplus(backups, 2)] == ["b-1"]
+    assert [each.metadata.name for each in surplus(backups, 1)] == ["b-3", "b-1", "b-2"]
 
 
 def test_a_fit_replica_is_read_before_the_primary_and_stays():
