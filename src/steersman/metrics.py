@@ -31,53 +31,6 @@ M = TypeVar("M", Counter, Gauge, Histogram)
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _LABEL: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _RESERVED_LABELS: Final = {"le", "quantile"}
-FRAMEWORK_METRICS: Final = frozenset(
-    [
-        "controller_runtime_active_workers",
-        "controller_runtime_max_concurrent_reconciles",
-        "controller_runtime_reconcile",
-        "controller_runtime_reconcile_errors",
-        "controller_runtime_reconcile_panics",
-        "controller_runtime_reconcile_time_seconds",
-        "controller_runtime_reconcile_timeouts",
-        "controller_runtime_terminal_reconcile_errors",
-        "controller_runtime_webhook_latency_seconds",
-        "controller_runtime_webhook_panics",
-        "controller_runtime_webhook_requests",
-        "controller_runtime_webhook_requests_in_flight",
-        "leader_election_master_status",
-        "rest_client_request_duration_seconds",
-        "rest_client_request_retries",
-        "rest_client_requests",
-        "steersman_events_dropped",
-        "steersman_events_written",
-        "steersman_handler_errors",
-        "steersman_informer_events",
-        "steersman_informer_failures",
-        "steersman_informer_handler_errors",
-        "steersman_informer_lag_seconds",
-        "steersman_informer_last_event_timestamp_seconds",
-        "steersman_informer_objects",
-        "steersman_informer_own_write_timeouts",
-        "steersman_informer_own_write_waits",
-        "steersman_informer_relists",
-        "steersman_informer_stored_bytes",
-        "steersman_informer_undecodable",
-        "steersman_loop_stalls",
-        "steersman_reconcile_conflicts",
-        "steersman_timer_runs",
-        "steersman_undecodable_reconciles",
-        "steersman_webhook_certificate_expiry_timestamp_seconds",
-        "workqueue_adds",
-        "workqueue_depth",
-        "workqueue_longest_running_processor_seconds",
-        "workqueue_queue_duration_seconds",
-        "workqueue_retries",
-        "workqueue_unfinished_work_seconds",
-        "workqueue_work_duration_seconds",
-    ]
-)
-"""The names of Steersman's own metrics, without the suffix `_total`."""
 _HISTOGRAM_SUFFIXES: Final = ("_bucket", "_count", "_created", "_info", "_sum", "_total")
 
 
@@ -139,11 +92,28 @@ def _declare(
     _check(kind, name, declaration.labels)
     options: dict[str, Any] = {} if buckets is None else {"buckets": buckets}
     try:
-        metric = kind(name, description, declaration.labels, registry=REGISTRY, **options)
+        metric = kind(name, description, declaration.labels, registry=None, **options)
     except ValueError as problem:
         raise MetricError(f"metric {name!r}: {problem}") from None
+    _register_framework_metrics()
+    try:
+        REGISTRY.register(metric)
+    except ValueError:
+        raise MetricError(
+            f"metric {name!r}: Steersman has a metric of this name, or another module has registered one; use the "
+            "prefix of the application"
+        ) from None
     _declared[name] = (declaration, metric)
     return metric
+
+
+def _register_framework_metrics() -> None:
+    """Import the modules that register Steersman's metrics, so that the registry refuses their names."""
+    import steersman.cache.metrics
+    import steersman.client.metrics
+    import steersman.controller.metrics
+    import steersman.operator.metrics
+    import steersman.webhook.metrics  # noqa: F401 - the imports register the metrics
 
 
 def _check(kind: type, name: str, labels: tuple[str, ...]) -> None:
@@ -151,8 +121,6 @@ def _check(kind: type, name: str, labels: tuple[str, ...]) -> None:
         raise MetricError(
             f"metric {name!r}: write snake_case with a prefix of the application, such as shop_backups_total"
         )
-    if name.removesuffix("_total") in FRAMEWORK_METRICS:
-        raise MetricError(f"metric {name!r}: Steersman has a metric of this name; use the prefix of the application")
     if kind is Counter and not name.endswith("_total"):
         raise MetricError(f"metric {name!r}: the name of a counter ends in _total")
     if kind is not Counter and name.endswith(_HISTOGRAM_SUFFIXES):

@@ -6,7 +6,7 @@ the metrics are scraped. All clients of one host share the counts, for the life 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -68,9 +68,12 @@ class HostMetrics:
 
 class _HostCollector(Collector):
     def describe(self) -> Iterable[Metric]:
-        return ()
+        return self._families({})
 
     def collect(self) -> Iterable[Metric]:
+        return self._families(_hosts)
+
+    def _families(self, hosts: Mapping[str, _Host]) -> Iterable[Metric]:
         requests = CounterMetricFamily(
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host.",
@@ -87,7 +90,7 @@ class _HostCollector(Collector):
             labels=["verb", "host"],
         )
         # A scrape may run in another thread: each dictionary is copied in one step.
-        for host, counts in list(_hosts.items()):
+        for host, counts in list(hosts.items()):
             for (code, method), count in list(counts.requests.items()):
                 requests.add_metric([_code(code), method, host], count.times)
             for (code, method), times in list(counts.retries.items()):

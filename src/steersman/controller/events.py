@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from steersman.client.errors import ApiError, ClientError, NotFound
+from steersman.controller.metrics import EVENTS_DROPPED, EVENTS_WRITTEN
 from steersman.controller.references import group_version_kind
 from steersman.controller.spam_filter import SpamFilter
 from steersman.controller.worker import CURRENT_REQUEST
@@ -22,7 +23,6 @@ from steersman.models.patches import MergePatch
 from steersman.models.times import MicroTime
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
-from steersman.telemetry.metrics import counter
 
 __all__ = ["EventClient", "EventRecorder", "EventType"]
 
@@ -38,8 +38,6 @@ _MAX_SERIES: Final = 4096
 RECONCILE_ID: Final = "steersman.dev/reconcile-id"
 
 _log = get_logger("events")
-_written = counter("steersman_events_written", "Events written, by verb.", ("verb",))
-_dropped = counter("steersman_events_dropped", "Events that were not written, by reason.", ("reason",))
 
 
 class EventClient(Protocol):
@@ -155,7 +153,7 @@ class EventRecorder:
             related: A second object, or `None`.
         """
         if len(self._waiting) >= self._limit:
-            _dropped.labels("buffer_full").inc()
+            EVENTS_DROPPED.labels("buffer_full").inc()
             return
         request = CURRENT_REQUEST.get()
         self._waiting.append(
@@ -198,7 +196,7 @@ class EventRecorder:
 
     async def _write(self, what: _Occurrence) -> None:
         if not self._allowed():
-            _dropped.labels("not_leader").inc()
+            EVENTS_DROPPED.labels("not_leader").inc()
             return
         now = asyncio.get_running_loop().time()
         key = (*what.regarding[:5], what.related and what.related[:5], what.type, what.reason, what.action, what.note)
@@ -213,7 +211,7 @@ class EventRecorder:
                 await self._write_series(series, now)
             return
         if not self._spam.allows(what.regarding.uid or what.regarding[:4], now):
-            _dropped.labels("rate_limited").inc()
+            EVENTS_DROPPED.labels("rate_limited").inc()
             return
         await self._create(key, what, now)
 
@@ -282,17 +280,17 @@ class EventRecorder:
         try:
             await request
         except NotFound:
-            _dropped.labels("gone").inc()  # the series' object has expired, or its namespace is gone
+            EVENTS_DROPPED.labels("gone").inc()  # the series' object has expired, or its namespace is gone
             return False
         except ApiError as problem:
-            _dropped.labels("refused").inc()
+            EVENTS_DROPPED.labels("refused").inc()
             _log.warning("event_rejected", error=str(problem))
             return False
         except ClientError as problem:
-            _dropped.labels("unreachable").inc()
+            EVENTS_DROPPED.labels("unreachable").inc()
             _log.warning("event_write_failed", error=str(problem))
             return False
-        _written.labels(verb).inc()
+        EVENTS_WRITTEN.labels(verb).inc()
         return True
 
 

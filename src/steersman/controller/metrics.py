@@ -15,9 +15,23 @@ from prometheus_client.registry import Collector
 
 from steersman.controller.queue import WorkQueue
 from steersman.controller.queue_state import DURATION_BUCKETS, RECONCILE_BUCKETS
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.metrics import REGISTRY, counter
 
-__all__ = ["ControllerStats", "Measured", "RuntimeCollector", "collector"]
+__all__ = [
+    "EVENTS_DROPPED",
+    "EVENTS_WRITTEN",
+    "LOOP_STALLS",
+    "TIMER_RUNS",
+    "ControllerStats",
+    "Measured",
+    "RuntimeCollector",
+    "collector",
+]
+
+EVENTS_WRITTEN = counter("steersman_events_written", "Events written, by verb.", ["verb"])
+EVENTS_DROPPED = counter("steersman_events_dropped", "Events that were not written, by reason.", ["reason"])
+LOOP_STALLS = counter("steersman_loop_stalls", "Times that the event loop was blocked for longer than the threshold.")
+TIMER_RUNS = counter("steersman_timer_runs", "Runs of periodic functions by result.", ["timer", "result"])
 
 
 class ControllerStats:
@@ -71,8 +85,9 @@ class RuntimeCollector(Collector):
             del self._controllers[controller.name]
 
     def describe(self) -> Iterable[Metric]:
-        """Return no metrics, so that registering the collector does not collect."""
-        return ()
+        """Return the metric families without values; the registry reserves their names."""
+        yield from _reconcile_families([])
+        yield from _queue_families([])
 
     def collect(self) -> Iterable[Metric]:
         """Return the metric families of all registered controllers."""

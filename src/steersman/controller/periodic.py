@@ -13,13 +13,12 @@ from random import Random
 from typing import Any
 
 from steersman.controller.blocking import is_async, run_blocking
+from steersman.controller.metrics import TIMER_RUNS
 from steersman.telemetry.log import get_logger
-from steersman.telemetry.metrics import counter
 
 __all__ = ["Periodic"]
 
 _log = get_logger("timer")
-_runs = counter("steersman_timer_runs", "Runs of periodic functions by result.", ("timer", "result"))
 
 
 class Periodic:
@@ -100,7 +99,7 @@ class Periodic:
         except Exception:  # noqa: BLE001 - one failed run must not end the timer
             result = "error"
             _log.exception("timer_failed", timer=self.name)
-        _runs.labels(self.name, result).inc()
+        TIMER_RUNS.labels(self.name, result).inc()
 
     async def _call(self) -> None:
         if self._is_async:

@@ -13,12 +13,11 @@ import time
 import traceback
 from types import TracebackType
 
+from steersman.controller.metrics import LOOP_STALLS
 from steersman.telemetry.log import get_logger
-from steersman.telemetry.metrics import counter
 
 __all__ = ["LoopWatchdog"]
 
-_stalls = counter("steersman_loop_stalls", "Times that the event loop was blocked for longer than the threshold.")
 _log = get_logger("watchdog")
 
 
@@ -74,7 +73,7 @@ class LoopWatchdog:
             if silent >= self._threshold and reported != beat:
                 reported = beat
                 self.reports += 1
-                _stalls.inc()
+                LOOP_STALLS.inc()
                 _log.warning(
                     "event_loop_blocked",
                     seconds=round(silent, 2),

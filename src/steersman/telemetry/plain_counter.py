@@ -46,14 +46,17 @@ class PlainCounter(Collector):
         return self._counts.setdefault(values, CounterValue())
 
     def describe(self) -> Iterable[Metric]:
-        """Return no metrics: prometheus-client then does not call `collect` at the registration."""
-        return ()
+        """Return the metric family without values; the registry reserves its name."""
+        return [self._family()]
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metric family for a scrape."""
-        family = CounterMetricFamily(self._name, self._doc, labels=self._labels)
+        family = self._family()
         for values, count in list(
             self._counts.items()
         ):  # copied in one step, because a scrape may run in another thread
             family.add_metric(values, count.value)
         yield family
+
+    def _family(self) -> CounterMetricFamily:
+        return CounterMetricFamily(self._name, self._doc, labels=self._labels)

@@ -21,11 +21,11 @@ from steersman.client import AlreadyExists, ApiError, Client, ClientError, Confl
 from steersman.models import Dynamic, MergePatch, View, dynamic
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
-from steersman.telemetry.metrics import gauge
 from steersman.webhook.certificate_settings import CertificateSettings
 from steersman.webhook.certificate_sources import context_of
 from steersman.webhook.injection import Configuration, Injector, Targets
 from steersman.webhook.keystore import REQUEST, CertificateSecretError, Keys, advance, data_of, keys_of, requested
+from steersman.webhook.metrics import CERTIFICATE_EXPIRY
 from steersman.webhook.rotation import (
     Action,
     Create,
@@ -56,10 +56,6 @@ _PHASES: Final[Mapping[type, str]] = {
     Restore: "restore_secret",
 }
 """The steps of a rotation as the log names them."""
-_EXPIRY = gauge(
-    "steersman_webhook_certificate_expiry_timestamp_seconds",
-    "Expiry of the certificate that this replica uses, in seconds since the epoch",
-)
 
 
 class CertificateError(Exception):
@@ -304,7 +300,7 @@ class CertificateManager:
     def _adopt(self, keys: Keys) -> None:
         if self._keys is None or keys.serving != self._keys.serving:
             self._context = context_of(keys.serving)
-            _EXPIRY.set(keys.state.serving.not_after.timestamp())
+            CERTIFICATE_EXPIRY.set(keys.state.serving.not_after.timestamp())
             log.info("serving_certificate_loaded", expires_at=keys.state.serving.not_after.isoformat())
         self._keys = keys
 

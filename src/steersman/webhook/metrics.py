@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steersman.telemetry.metrics import counter, gauge, histogram
 
-__all__ = ["IN_FLIGHT", "LATENCY", "PANICS", "REQUESTS"]
+__all__ = ["CERTIFICATE_EXPIRY", "IN_FLIGHT", "LATENCY", "PANICS", "REQUESTS"]
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -25,3 +25,7 @@ IN_FLIGHT = gauge(
     ["webhook"],
 )
 PANICS = counter("controller_runtime_webhook_panics", "Total number of webhook panics.", ["webhook"])
+CERTIFICATE_EXPIRY = gauge(
+    "steersman_webhook_certificate_expiry_timestamp_seconds",
+    "Expiry of the certificate that this replica uses, in seconds since the epoch",
+)
