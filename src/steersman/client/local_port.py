@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self, TypeAlias
 
 from steersman.listener import ACCEPT_RETRY_SECONDS, listening_sockets
@@ -29,7 +29,10 @@ class LocalPort:
         self._listening = listening
         self._unopened: set[socket.socket] = set()
         self._connections: set[asyncio.Task[None]] = set()
-        self._accepting = [asyncio.create_task(self._accept(one), name="local port") for one in listening]
+        self._loop = asyncio.get_running_loop()
+        self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
+        for one in listening:
+            self._loop.add_reader(one, self._accept, one)
 
     @classmethod
     async def open(cls, serve: Serve, host: str = _LOOPBACK, port: int = 0) -> Self:
@@ -47,24 +50,37 @@ class LocalPort:
 
     async def close(self) -> None:
         """Stop listening, and close all connections. Safe to call twice."""
-        await _cancelled(self._accepting)
-        await _cancelled(self._connections)
+        for one in self._listening:
+            if one.fileno() >= 0:
+                self._loop.remove_reader(one)
+        for timer in self._retries.values():
+            timer.cancel()
+        ending = tuple(self._connections)
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
         for one in (*self._listening, *self._unopened):  # a task cancelled before its first step closes nothing
             one.close()
         self._unopened.clear()
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError:
-                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
-                continue
-            self._unopened.add(accepted)
-            task = asyncio.create_task(self._served(accepted), name="local connection")
-            self._connections.add(task)
-            task.add_done_callback(self._connections.discard)
+    def _accept(self, listening: socket.socket) -> None:
+        """Accept one connection. It is a callback: a task that is cancelled here could lose an accepted socket."""
+        try:
+            accepted, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return
+        except OSError:  # the process has run out of file descriptors
+            self._loop.remove_reader(listening)
+            again = self._loop.call_later(
+                ACCEPT_RETRY_SECONDS, self._loop.add_reader, listening, self._accept, listening
+            )
+            self._retries[listening] = again
+            return
+        accepted.setblocking(False)
+        self._unopened.add(accepted)
+        task = self._loop.create_task(self._served(accepted), name="local connection")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
 
     async def _served(self, accepted: socket.socket) -> None:
         self._unopened.discard(accepted)
@@ -73,10 +89,3 @@ class LocalPort:
             await self._serve(reader, writer)
         finally:
             writer.close()
-
-
-async def _cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
-    ending = tuple(tasks)
-    for task in ending:
-        task.cancel()
-    await asyncio.gather(*ending, return_exceptions=True)

@@ -140,7 +140,6 @@ with cluster.test("default"):
 print("ready", flush=True)
 sys.stdin.read()
 """
-    before = control_groups()
     child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdin is not None
@@ -150,7 +149,7 @@ sys.stdin.read()
         below = descendants(child.pid)
         inside = {network_of(pid) for pid in below} - {network_of(os.getpid())}
         assert len(inside) >= 2, "the router and the Pod have networks of their own"
-        groups = control_groups() - before
+        groups = {name for process in below for name in control_groups_of(process)}
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -164,8 +163,18 @@ sys.stdin.read()
     until(lambda: groups & control_groups(), lambda left: not left)
 
 
-def control_groups() -> set[Path]:
-    return set(Path("/sys/fs/cgroup").glob("**/steersman-*"))
+def control_groups() -> set[str]:
+    """The names of the control groups of all clusters on this machine."""
+    return {path.name for path in Path("/sys/fs/cgroup").glob("**/steersman-*")}
+
+
+def control_groups_of(pid: int) -> set[str]:
+    """The name of the cluster's control group that a process is in."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return set()
+    return {part for line in lines for part in line.split("/") if part.startswith("steersman-")}
 
 
 def network_of(pid: int) -> str:
