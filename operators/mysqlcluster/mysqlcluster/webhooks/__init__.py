@@ -1,1 +1,1 @@
-"""What the API server asks before it stores an object; importing this package declares it."""
+"""The webhooks of the operator. Importing this package declares them."""
