@@ -1,4 +1,4 @@
-"""The operator itself: controllers and webhooks declare what they do on it, and `steersman` runs it."""
+"""The operator: controllers and webhooks are declared on it, and `steersman` runs it."""
 
 from steersman import Operator
 

@@ -1,4 +1,4 @@
-"""What brings the world in line with the objects; importing this package declares it."""
+"""The controllers of the operator. Importing this package declares them."""
 
 from rocketmq.controllers import (
     broker_controller,

@@ -1,4 +1,4 @@
-"""What the API server asks before it stores an object; importing this package declares it."""
+"""The webhooks of the operator. Importing this package declares them."""
 
 from rocketmq.webhooks import (
     topictransfer_v1_validation,
