@@ -1,8 +1,8 @@
-"""The shell around the Pods' state machines: one watch, one heap of timers, a few writers, for any number of Pods.
+"""Runs the state machines of Pods: one watch, one heap of timers and a few writers for any number of Pods.
 
-An `Agent` serves one node or several. It feeds what the watch, the timers and the runtime say into `machine.step`,
-hands the effects to the runtime, and writes what changed of `status`. There is no task per Pod: a Pod whose status
-has changed waits in line for one of the writers, and changes that come meanwhile go out in the same write.
+An `Agent` serves one node or several. It passes events of the watch, the timers and the runtime to
+`pod_lifecycle.step`, passes the effects to the runtime, and writes changes of `status`. There is no task per Pod: a
+changed Pod waits for one of the writers, and later changes are part of the same write.
 """
 
 from __future__ import annotations
@@ -54,34 +54,34 @@ _log = get_logger("nodes")
 
 
 class Runtime(Protocol):
-    """What runs containers, in truth or in pretence. Called synchronously; answers through `Agent.post`."""
+    """Runs or simulates containers. Its methods are synchronous; it reports with `Agent.post`."""
 
     adopts: bool
-    """Whether containers go on running while no agent is there."""
+    """Whether containers keep running without an agent."""
 
     def added(self, node_pod: NodePod) -> None:
-        """A Pod is seen for the first time."""
+        """Handle a new Pod."""
         ...
 
     def synced(self, node_pod: NodePod) -> None:
-        """There is a new version of the Pod."""
+        """Handle a new version of the Pod."""
         ...
 
     def perform(self, node_pod: NodePod, effect: Effect) -> None:
-        """Do what the machine says: `Prepare`, `Start`, `Stop`."""
+        """Perform an effect of the state machine: `Prepare`, `Start`, `Stop`."""
         ...
 
     async def removed(self, node_pod: NodePod) -> None:
-        """The Pod has ended and is about to be deleted: clean up after it."""
+        """Clean up after a Pod that has ended, before its deletion."""
         ...
 
     def forgotten(self, node_pod: NodePod) -> None:
-        """The Pod's object is gone: whatever still runs is to be killed at once."""
+        """Kill the remaining processes of a deleted Pod at once."""
         ...
 
 
 class NodePod:
-    """A Pod that an agent holds."""
+    """A Pod of an agent."""
 
     __slots__ = ("deleted", "node", "pod_state", "sent", "timer", "waiting", "writing")
 
@@ -128,7 +128,7 @@ class Agent:
         self.registrations = registrations
         self.recorder = Recorder(client, self.clock)
         self.pods: dict[str, NodePod] = {}
-        """By uid."""
+        """Pods by uid."""
         self._now = now
         self._events = events
         self._names: dict[tuple[str, str], NodePod] = {}
@@ -147,10 +147,10 @@ class Agent:
         """Seconds since the epoch."""
         return self._now().timestamp()
 
-    # PodState of the agent.
+    # State of the agent.
 
     async def start(self) -> None:
-        """Register the nodes, then watch their Pods; returns when the Pods there are have been taken in."""
+        """Register the nodes, then watch their Pods; returns after the initial list."""
         self._loop = asyncio.get_running_loop()
         await asyncio.gather(*(r.register() for r in self.registrations.values()))
         names = list(self.registrations)
@@ -167,7 +167,7 @@ class Agent:
         await self._cache.wait_synced(_SYNC_TIMEOUT)
 
     async def close(self) -> None:
-        """Stop at once: Pods stay in the API as they are."""
+        """Stop at once, without changes of the Pods in the API."""
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -180,10 +180,10 @@ class Agent:
         await self._cache.close()
 
     def find(self, namespace: str, name: str) -> NodePod | None:
-        """The Pod of that name, if one of these nodes has it."""
+        """Return the Pod of that name, if it is on one of these nodes."""
         return self._names.get((namespace, name))
 
-    # What happens.
+    # Events.
 
     def _changed(self, change: Change) -> None:
         if change.new is None:
@@ -224,7 +224,7 @@ class Agent:
         self._retry_resizes(node_pod.node)
 
     def _refusal(self, node_pod: NodePod, pod: Object) -> Refusal | None:
-        """Return why the resources that a Pod asks for are not allocated; `None` where they are."""
+        """Return why the requested resources of a Pod are not allocated; `None` if they are."""
         others = (one.pod_state for one in self.pods.values() if one.node == node_pod.node and one is not node_pod)
         allocatable = self.registrations[node_pod.node].info.capacity
         found = refusal_of(pod, node_pod.pod_state, others, allocatable)
@@ -235,7 +235,7 @@ class Agent:
         return found
 
     def _retry_resizes(self, node: str) -> None:
-        """Try the resizes again that wait for resources of a node."""
+        """Retry the resizes that wait for resources of a node."""
         for uid in sorted(self._deferred):
             node_pod = self.pods.get(uid)
             if node_pod is not None and node_pod.node == node:
@@ -243,7 +243,7 @@ class Agent:
                 self.post(uid, Sync(pod, self._refusal(node_pod, pod)))
 
     def post(self, uid: str, event: Event) -> None:
-        """Take in an event now; for a Pod that is gone it is dropped."""
+        """Process an event now; an event for a deleted Pod is dropped."""
         node_pod = self.pods.get(uid)
         if node_pod is None or self._closed:
             return
@@ -256,7 +256,7 @@ class Agent:
                 case Wake(at):
                     self._wake(node_pod, at)
                 case Remove():
-                    pass  # the writer sees `pod_state.removed`
+                    pass  # The writer reads `pod_state.removed`.
                 case _:
                     self.runtime.perform(node_pod, effect)
         after = node_pod.pod_state
@@ -266,12 +266,12 @@ class Agent:
                 self._loop.call_soon(self._retry_resizes, node_pod.node)
 
     def post_after(self, seconds: float, uid: str, event: Event) -> None:
-        """Take in an event after so many seconds."""
+        """Process an event after `delay` seconds."""
         self._at(self._loop.time() + seconds, uid, event)
 
     def _wake(self, node_pod: NodePod, at: float) -> None:
         when = self._loop.time() + max(0.0, at - self.clock())
-        # One pending Tick a Pod is enough, the earliest: each step names the next one.
+        # One pending Tick per Pod suffices, the earliest: each step sets the next one.
         if node_pod.timer and node_pod.timer <= when + 0.001:
             return
         node_pod.timer = when
@@ -307,10 +307,10 @@ class Agent:
             pod = {"kind": "Pod", "apiVersion": "v1", "metadata": node_pod.pod_state.pod["metadata"]}
             self.recorder.record(node_pod.node, pod, type, reason, message, field_path)
 
-    # What is written.
+    # Status writes.
 
     def resume(self, node: str) -> None:
-        """Write what was held back while the node was silent."""
+        """Write the statuses that were held back while the node was silent."""
         for node_pod in self.pods.values():
             if node_pod.node == node:
                 node_pod.sent = {}
@@ -326,7 +326,7 @@ class Agent:
             node_pod = await self._dirty.get()
             node_pod.waiting = False
             if node_pod.writing or node_pod.deleted or self.registrations[node_pod.node].silent:
-                continue  # the writer that has it looks again when it is done; `resume` queues what was silent
+                continue  # The writer of this Pod checks it again at the end; `resume` queues Pods of silent nodes.
             node_pod.writing = True
             try:
                 await self._write(node_pod)
@@ -350,7 +350,7 @@ class Agent:
                     return
             except (NotFound, Conflict) as problem:
                 if isinstance(problem, NotFound) or "UID" in str(problem) or "uid" in str(problem):
-                    return  # another Pod of that name, or none: the watch will tell
+                    return  # Another Pod has the name, or none: a watch event follows.
                 raise
             if node_pod.pod_state is pod_state or node_pod.deleted:
                 return
@@ -385,7 +385,7 @@ class Agent:
             await self.client.raw.request("DELETE", path, body=msgspec.json.encode(options), timeout=10.0)
 
     async def evict(self, namespace: str, name: str) -> None:
-        """Evict through the API, as `kubectl drain` does; raises `TooManyRequests` where a budget forbids it."""
+        """Evict the Pod with the API, as `kubectl drain` does; raises `TooManyRequests` if a budget forbids it."""
         body = {"kind": "Eviction", "apiVersion": "policy/v1", "metadata": {"name": name, "namespace": namespace}}
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
         try:
@@ -396,7 +396,7 @@ class Agent:
 
 
 def _keep_transition(condition: Object, sent: list[Object] | None) -> None:
-    """A condition that says what was written last keeps that time, whether or not the watch has echoed it."""
+    """Keep the transition time of an unchanged condition, whether or not the watch has delivered the last write."""
     for before in sent or ():
         if before["type"] == condition["type"] and before["status"] == condition["status"]:
             condition["lastTransitionTime"] = before["lastTransitionTime"]

@@ -1,4 +1,4 @@
-"""Choosing lines of a container's log: since, tail, limit, timestamps, stream. Pure: lines in, bytes out."""
+"""Selects lines of a container's log: since, tail, limit, timestamps, stream. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["MESSAGE_LOG_BYTES", "MESSAGE_LOG_LINES", "LogLine", "selected", "sho
 
 MESSAGE_LOG_LINES: Final = 80
 MESSAGE_LOG_BYTES: Final = 2048
-"""How much of the end of a log a termination message shows (`FallbackToLogsOnError`), as with kubelets."""
+"""The maximum length of the log's end in a termination message (`FallbackToLogsOnError`), as in the kubelet."""
 
 
 class LogLine(NamedTuple):
-    """One line as it was written; `text` keeps its line feed, and has none where the writer stopped in mid-line."""
+    """One written line; `text` includes its line feed, and has none if the writer stopped within the line."""
 
     at: float
     stream: int
@@ -25,13 +25,13 @@ class LogLine(NamedTuple):
 
 
 def stamp(at: float) -> str:
-    """RFC 3339 with nanoseconds, as kubelets write it."""
+    """Return the time in RFC 3339 with nanoseconds, as the kubelet writes it."""
     whole = int(at)
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int((at - whole) * 1e9):09d}Z"
 
 
 def wanted(line: LogLine, options: LogOptions, now: float) -> bool:
-    """Whether a line is of the stream and the time that are asked for."""
+    """Return whether a line has the requested stream and time."""
     if options.since_seconds is not None and line.at < now - options.since_seconds:
         return False
     if options.since_time is not None and line.at < options.since_time:
@@ -42,12 +42,12 @@ def wanted(line: LogLine, options: LogOptions, now: float) -> bool:
 
 
 def shown(line: LogLine, options: LogOptions) -> bytes:
-    """A line as it is sent."""
+    """Return the bytes of a line in a response."""
     return f"{stamp(line.at)} ".encode() + line.text if options.timestamps else line.text
 
 
 def selected(lines: Iterable[LogLine], options: LogOptions, now: float) -> Iterator[bytes]:
-    """The lines of a log that are asked for, up to the limit of bytes, the last `tail_lines` of them."""
+    """Return the requested lines of a log, up to the limit of bytes, and only the last `tail_lines`."""
     chosen: Iterable[LogLine] = (line for line in lines if wanted(line, options, now))
     if options.tail_lines is not None:
         chosen = deque(chosen, maxlen=options.tail_lines)

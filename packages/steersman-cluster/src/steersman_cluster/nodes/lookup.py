@@ -1,4 +1,4 @@
-"""Finding a Pod and a container for logs, exec and attach; refusals with the texts of a kubelet."""
+"""Finds a Pod and a container for logs, exec and attach; errors have the kubelet's messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["container_for_logs", "container_of", "pod_on", "running_container"]
 
 
 def pod_on(agent: Agent, namespace: str, name: str) -> NodePod:
-    """The Pod; raises 404 where no node of this agent has it."""
+    """Return the Pod; raises 404 if it is not on a node of this agent."""
     node_pod = agent.find(namespace, name)
     if node_pod is None:
         raise not_found("", "pods", name)
@@ -18,7 +18,7 @@ def pod_on(agent: Agent, namespace: str, name: str) -> NodePod:
 
 
 def container_of(node_pod: NodePod, name: str) -> Container:
-    """The container of that name, or the first main one where none is named; raises 400."""
+    """Return the container of that name, by default the first main one; raises 400."""
     if not name:
         return next(c for c in node_pod.pod_state.containers if c.role is Role.MAIN)
     found = node_pod.pod_state.container(name)
@@ -28,7 +28,7 @@ def container_of(node_pod: NodePod, name: str) -> Container:
 
 
 def container_for_logs(node_pod: NodePod, name: str, *, previous: bool) -> Container:
-    """The container whose log is asked for; raises 400 where there is none yet."""
+    """Return the container whose log is requested; raises 400 if it has none yet."""
     found = container_of(node_pod, name)
     if previous:
         if found.last is None and (found.exit is None or found.stage is Stage.EXITED):
@@ -48,7 +48,7 @@ def container_for_logs(node_pod: NodePod, name: str, *, previous: bool) -> Conta
 
 
 def running_container(node_pod: NodePod, name: str) -> Container:
-    """The container, running; raises 400 and 500 as a kubelet does for what does not run."""
+    """Return the running container; raises 400 and 500 as a kubelet does for one that does not run."""
     found = container_of(node_pod, name)
     if found.stage not in (Stage.RUNNING, Stage.STOPPING):
         if node_pod.pod_state.finished:

@@ -34,20 +34,20 @@ _MAX_SIGNAL_ROUNDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault as it is asked for. Targets are `NAMESPACE/POD`, `node/NAME`, `apiserver` or `*`."""
+    """A requested fault. Targets are `NAMESPACE/POD`, `node/NAME`, `apiserver` or `*`."""
 
     verb: Verb
     sources: tuple[str, ...] = ()
-    """The targets of the fault; of network faults those on one side."""
+    """The targets of the fault; for network faults those on one side."""
     destinations: tuple[str, ...] = (EVERYTHING,)
-    """Of network faults, the other side."""
+    """The other side of a network fault."""
     one_way: bool = False
-    """Whether packets from the destinations to the sources are left alone."""
+    """Whether packets from the destinations to the sources pass."""
     seconds: float = 0.0
     jitter_seconds: float = 0.0
     share: float = 1.0
     container: str = ""
-    """The container to pause, resume or kill; all of the Pod's without it."""
+    """The container to pause, resume or kill; by default all of the Pod."""
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Fault:
@@ -99,22 +99,23 @@ def _number(fields: Mapping[str, Any], name: str, default: float, greatest: floa
 
 @dataclass(slots=True)
 class PodFaults:
-    """The faults of the nodes of one agent. `network` is `None` where Pods share the network of this machine."""
+    """The faults of the nodes of one agent. `network` is `None` if Pods share the network of this machine."""
 
     agent: Agent
     runtime: ProcessRuntime
     network: ClusterNetwork | None
     present: dict[str, Fault] = field(default_factory=dict[str, Fault])
-    """The faults that last, by id."""
+    """The active faults by id."""
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
         self.runtime.network_changed = self.refresh
 
     async def add(self, fault: Fault) -> str:
-        """Begin a fault; return its id, or nothing for one that does not last.
+        """Begin a fault; returns its id, or an empty string for a fault without a duration.
 
-        Raises `APIError`: 404 for a target that does not exist, 400 for a network fault without a network.
+        Raises:
+            APIError: 404 for a target that does not exist, 400 for a network fault without a network.
         """
         if fault.verb in _NETWORK and self.network is None:
             raise bad_request(f"{fault.verb} needs a cluster with network=namespaces")
@@ -128,7 +129,7 @@ class PodFaults:
         return identity
 
     async def remove(self, identity: str) -> None:
-        """End a fault. Raises `APIError` (404) for one that is not present."""
+        """End a fault. Raises `APIError` (404) for one that is not active."""
         fault = self.present.pop(identity, None)
         if fault is None:
             raise APIError(404, "NotFound", f'fault "{identity}" not found')
@@ -145,13 +146,13 @@ class PodFaults:
             await self.remove(identity)
 
     def refresh(self) -> None:
-        """Give the router the rules for the addresses that the named Pods have now."""
+        """Send the router the rules for the current addresses of the named Pods."""
         if self.network is None:
             return
         rules = [rule for fault in self.present.values() for rule in self._rules(fault)]
         self.network.set_faults("pods", rules)
 
-    # Network.
+    # Network faults.
 
     def _rules(self, fault: Fault) -> list[Rule]:
         if fault.verb == "node-loss":
@@ -161,14 +162,14 @@ class PodFaults:
             return []
         here, there = self._addresses(fault.sources), self._addresses(fault.destinations)
         if (not here and EVERYTHING not in fault.sources) or (not there and EVERYTHING not in fault.destinations):
-            return []  # the Pods are away at present
+            return []  # The Pods have no address now.
         drop = {"partition": 1.0, "drop": fault.share}.get(fault.verb, 0.0)
         delay = (fault.seconds, fault.jitter_seconds) if fault.verb == "delay" else (0.0, 0.0)
         rules = [Rule(here, there, drop, *delay)]
         return rules if fault.one_way else [*rules, Rule(there, here, drop, *delay)]
 
     def _addresses(self, targets: Sequence[str]) -> tuple[str, ...]:
-        """Return the addresses of targets; none for Pods that are away, and for everything."""
+        """Return the addresses of targets; none for Pods without an address, and for `*`."""
         found: dict[str, None] = {}
         for target in targets:
             if target == API_SERVER:
@@ -184,7 +185,7 @@ class PodFaults:
                     found[resources.facts.ip] = None
         return tuple(found)
 
-    # Processes and nodes.
+    # Faults of processes and nodes.
 
     async def _begin(self, fault: Fault) -> None:
         self._check(fault)
@@ -205,7 +206,7 @@ class PodFaults:
                 pass
 
     def _check(self, fault: Fault) -> None:
-        """Check that every target exists and suits the verb."""
+        """Check that every target exists and fits the verb."""
         targets = (*fault.sources, *fault.destinations) if fault.verb in _NETWORK else fault.sources
         for target in targets:
             is_node = target.startswith("node/")
@@ -226,7 +227,7 @@ class PodFaults:
         return node_pod
 
     def _end_opposite(self, fault: Fault) -> None:
-        """Forget the pause or loss that a `resume` or `node-return` has ended."""
+        """Remove the pause or loss that a `resume` or `node-return` has ended."""
         ended = {"resume": "pause", "node-return": "node-loss"}.get(fault.verb)
         for identity, other in list(self.present.items()):
             if other.verb == ended and set(other.sources) <= set(fault.sources):
@@ -252,7 +253,7 @@ class PodFaults:
         return running
 
     def _signal(self, fault: Fault, number: int, *, missing: bool = False) -> None:
-        """Signal every process of the containers, and those that they start meanwhile."""
+        """Signal every process of the containers, including new ones."""
         for run in self._runs(fault, missing=missing):
             _signal_tree(run.process.pid, number, sandboxed=self.runtime.mode != "plain")
 
@@ -267,7 +268,7 @@ class PodFaults:
         await registration.mark("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
 
     async def _return_node(self, name: str) -> None:
-        """Let a node come back as after a power failure: its containers have died and are started again."""
+        """Return a node as after a power failure: its containers have ended and start again."""
         self._kill(Fault("kill", (f"node/{name}",)))
         registration = self.agent.registrations[name]
         if registration.silent:

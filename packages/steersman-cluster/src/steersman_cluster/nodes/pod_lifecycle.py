@@ -1,8 +1,8 @@
-"""The kubelet's mind as a pure function: `step(life, event, now) -> (life, effects)`.
+"""The Pod life cycle as a pure state machine: `step(state, event, now) -> (state, effects)`.
 
-First the event is taken in, then `_Step.advance` looks at where the Pod stands and says what is to be done next:
-init containers in order, sidecars before the rest, restarts after a back-off, stops within the grace period. The
-rules are those of the kubelet (kuberuntime's computePodActions). No clock, no I/O.
+First the event changes the state, then `_Step.advance` derives the next effects from it: init containers in order,
+sidecars before the other containers, restarts after a backoff, stops within the grace period. The rules are those of
+the kubelet (kuberuntime's computePodActions). No clock, no I/O.
 """
 
 from __future__ import annotations
@@ -51,21 +51,20 @@ __all__ = ["FIRST_BACKOFF", "LONGEST_BACKOFF", "begin", "step"]
 
 FIRST_BACKOFF: Final = 10.0
 LONGEST_BACKOFF: Final = 300.0
-"""Seconds; doubled at each restart in between, forgotten after twice the longest without a failure."""
+"""Seconds; doubled at each restart, and reset after twice the maximum without a failure."""
 _PULL_SHOWN: Final = 1.0
-"""A failed pull is shown as ErrImagePull for so long before it becomes ImagePullBackOff."""
+"""The time in seconds for which a failed pull has the reason ErrImagePull before ImagePullBackOff."""
 _CONFIG_RETRY: Final = 3.0
 _PREPARE_RETRY_SECONDS: Final = 3.0
 _RESIZE_RETRY_SECONDS: Final = 5.0
 _RESIZE_RESTART: Final = "resize requires restart"
-"""Part of the message of a stop after which a container starts again, whatever its restart policy."""
+"""Part of the message of a stop after which a container starts again with any restart policy."""
 
 
 def begin(pod: Object, now: float, *, adopt: bool) -> PodState:
-    """The life of a Pod that this node sees for the first time.
+    """Return the state of a Pod that is new to this node.
 
-    Where the API server says that it has run before, it goes on: with `adopt` running containers are taken to run
-    still, without it they are taken to have died with the node that ran them.
+    A Pod with a status continues: with `adopt` its running containers still run, without it they ended with their node.
     """
     pod_state = PodState(pod, containers_of(pod.get("spec") or {}), now)
     status: Object = pod.get("status") or {}
@@ -90,7 +89,7 @@ def begin(pod: Object, now: float, *, adopt: bool) -> PodState:
 
 
 def step(pod_state: PodState, event: Event, now: float) -> tuple[PodState, tuple[Effect, ...]]:
-    """Take in an event and say what is to be done; events of earlier attempts and unknown containers are ignored."""
+    """Apply an event and return the effects; events of earlier attempts and unknown containers are ignored."""
     turn = _Step(pod_state, now)
     turn.take(event)
     turn.advance()
@@ -98,7 +97,7 @@ def step(pod_state: PodState, event: Event, now: float) -> tuple[PodState, tuple
 
 
 class _Step:
-    """One step's working copy."""
+    """The mutable state of one step."""
 
     def __init__(self, pod_state: PodState, now: float) -> None:
         self.pod_state = pod_state
@@ -130,7 +129,7 @@ class _Step:
         pod = self.pod_state.pod
         return f"{name_of(pod)}_{namespace_of(pod)}({self.pod_state.uid})"
 
-    # What happened.
+    # Events.
 
     def take(self, event: Event) -> None:
         match event:
@@ -311,7 +310,7 @@ class _Step:
             self.set(termination=termination)
             self.report("Warning", termination.reason, termination.message)
 
-    # What is to be done.
+    # Effects.
 
     def advance(self) -> None:
         pod_state = self.pod_state
@@ -335,7 +334,7 @@ class _Step:
             self._resize()
 
     def _resize(self) -> None:
-        """Bring the allocated resources of running containers into effect: in place, or by a restart."""
+        """Apply the allocated resources to running containers: in place, or by a restart."""
         pending = False
         for index, container in enumerate(self.containers):
             pending = pending or container.stage is Stage.STARTING
@@ -383,7 +382,7 @@ class _Step:
         self.effects.append(Prepare())
 
     def _run_inits(self) -> bool:
-        """Move the init containers on; whether the main containers' turn has come."""
+        """Advance the init containers; returns whether the main containers may start."""
         initialized = self.pod_state.initialized
         for index, container in enumerate(self.containers):
             if container.role is Role.SIDECAR:
@@ -423,7 +422,7 @@ class _Step:
         return code != 0 if policy == "OnFailure" or container.role is Role.INIT else True
 
     def _keep_running(self, index: int) -> None:
-        """Start a container that should run and does not, as soon as its back-off allows."""
+        """Start a container that should run and does not, after its backoff."""
         container = self.containers[index]
         if container.live:
             return
@@ -463,7 +462,7 @@ class _Step:
         self.report("Warning", "Failed", "Error: ImagePullBackOff", container)
 
     def _backs_off(self, index: int) -> bool:
-        """Whether an ended container must wait before it starts again; otherwise its next back-off is counted."""
+        """Return whether an ended container must wait before its restart; otherwise count the next backoff."""
         container = self.containers[index]
         assert container.exit is not None
         ended = container.exit.at
@@ -493,7 +492,7 @@ class _Step:
     def _next_backoff(container: Container, at: float) -> dict[str, float]:
         return {"backoff": min(LONGEST_BACKOFF, container.backoff * 2), "backoff_at": at}
 
-    # The end.
+    # The end of the Pod.
 
     def _stop(self, index: int, message: str, grace: float) -> None:
         container = self.change(index, stage=Stage.STOPPING, kill=message, grace=grace, ready=False)
@@ -501,7 +500,7 @@ class _Step:
         self.effects.append(Stop(container.name, container.attempt, grace))
 
     def _wind_down(self, phase: str = "") -> None:
-        """Stop what runs: sidecars last, the last of them first. Then the Pod is finished, or removed."""
+        """Stop running containers, sidecars last in reverse order. Then the Pod is finished, or removed."""
         if phase != self.pod_state.closing:
             self.set(closing=phase)
         self._abandon_replacements()
@@ -530,7 +529,7 @@ class _Step:
             self._remove()
 
     def _abandon_replacements(self) -> None:
-        """Show the containers that no new one replaces as they are."""
+        """Set the status of containers that no new one replaces."""
         for index, container in enumerate(self.containers):
             if container.replacing:
                 self.change(index, kill="", ready=False, started=False)
@@ -542,7 +541,7 @@ class _Step:
 
 
 def _has_rule(spec: Object, code: int) -> bool:
-    """Whether one of a container's `restartPolicyRules` restarts it after this exit code."""
+    """Return whether one of a container's `restartPolicyRules` restarts it after this exit code."""
     for rule in spec.get("restartPolicyRules") or ():
         codes: Object = rule.get("exitCodes") or {}
         if (code in (codes.get("values") or ())) == (codes.get("operator") == "In"):
@@ -551,6 +550,6 @@ def _has_rule(spec: Object, code: int) -> bool:
 
 
 def _duration(seconds: float) -> str:
-    """A duration as Go prints it: `10s`, `1m20s`, `5m0s`."""
+    """Format a duration as Go does: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

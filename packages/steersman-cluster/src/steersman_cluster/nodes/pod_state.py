@@ -1,7 +1,7 @@
-"""The life of a Pod on a node, as values: how far each container is, what can happen, what is to be done.
+"""The state of a Pod on a node, its events and its effects, as values.
 
-`machine.step` moves a `PodState` by one `Event` and answers with `Effect`s; a runtime performs those and reports back
-with events. All times are seconds since the epoch, as floats. Nothing here does I/O or reads a clock.
+`pod_lifecycle.step` applies an `Event` to a `PodState` and returns `Effect`s; a runtime performs these and reports
+events. Times are seconds since the epoch, as floats. Nothing here does I/O or reads a clock.
 """
 
 from __future__ import annotations
@@ -48,29 +48,29 @@ __all__ = [
 
 
 class Role(Enum):
-    """What a container is for; it decides when it starts and whether it comes back."""
+    """The role of a container, which decides when it starts and restarts."""
 
     INIT = "init"
     SIDECAR = "sidecar"
     MAIN = "main"
     EPHEMERAL = "ephemeral"
-    """Added to a running Pod for debugging; started once, and no part of the Pod's readiness or phase."""
+    """Added to a running Pod for debugging; started once, without effect on the Pod's readiness or phase."""
 
 
 class Stage(Enum):
-    """How far a container is."""
+    """The state of a container."""
 
     WAITING = "waiting"
-    """Not running: never started, or waiting to be started again; `Container.exit` tells which."""
+    """Not running: never started, or waiting for its restart; see `Container.exit`."""
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
     EXITED = "exited"
-    """Ended; stays so unless its policy starts it again."""
+    """Ended, unless its policy restarts it."""
 
 
 class Preparation(Enum):
-    """Whether the runtime was told to make what the Pod needs on its node, and has done it."""
+    """The state of the preparation of the node for the Pod."""
 
     NO = "no"
     YES = "yes"
@@ -79,7 +79,7 @@ class Preparation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a run of a container ended."""
+    """The end of a run of a container."""
 
     code: int
     at: float
@@ -91,48 +91,48 @@ class Exit:
 
 
 DEFINITION_CHANGED: Final = "definition changed"
-"""A part of `Container.kill` where the image of the container changed."""
+"""A part of `Container.kill` after a change of the image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One container's progress."""
+    """The state of one container."""
 
     spec: Object
     role: Role
     stage: Stage = Stage.WAITING
     attempt: int = 0
-    """How often it was started; events of earlier attempts mean nothing."""
+    """The number of starts; events of earlier attempts are ignored."""
     restarts: int = 0
     reason: str = ""
-    """Why it waits."""
+    """The reason for waiting."""
     message: str = ""
     id: str = ""
     image: str = ""
-    """The image of the present run."""
+    """The image of the current run."""
     started_at: float = 0.0
     started: bool = False
-    """Running, and the startup probe has passed."""
+    """Running, and the startup probe has succeeded."""
     ready: bool = False
     exit: Exit | None = None
-    """How the latest run ended; none while it runs."""
+    """The end of the last run; none while it runs."""
     last: Exit | None = None
-    """How the run before the present one ended."""
+    """The end of the run before the current one."""
     backoff: float = 0.0
-    """Seconds of back-off that the next restart has to wait since the exit; 0 means at once."""
+    """Seconds of backoff before the next restart, from the exit; 0 means none."""
     backoff_at: float = 0.0
     retry_at: float = 0.0
     pull_backoff: float = 0.0
     flip_at: float = 0.0
-    """When a failed pull turns into a back-off."""
+    """The time when a failed pull becomes a backoff."""
     actual: Object | None = None
-    """The resources in effect; `spec` has those that are allocated. `None` before the first start."""
+    """The effective resources; `spec` has the allocated ones. `None` before the first start."""
     resizing: bool = False
-    """Whether the runtime was told to change the resources, and has not answered."""
+    """Whether a resize of the runtime is in progress."""
     resize_error: str = ""
     """Why the resources could not be changed."""
     kill: str = ""
-    """Why it is stopped, where that is not because the Pod ends."""
+    """The reason of the stop, if the Pod does not end."""
     grace: float = 0.0
 
     @property
@@ -142,18 +142,18 @@ class Container:
 
     @property
     def replacing(self) -> bool:
-        """Whether it is stopped and started again because its definition changed."""
+        """Whether it restarts because its definition changed."""
         return DEFINITION_CHANGED in self.kill
 
     @property
     def live(self) -> bool:
-        """Whether the runtime has, or may have, something running for it."""
+        """Whether the runtime has, or may have, a process for it."""
         return self.stage in (Stage.STARTING, Stage.RUNNING, Stage.STOPPING)
 
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """Why a Pod is ended by its node: its phase becomes Failed with this reason and message."""
+    """Why the node ends a Pod: its phase becomes Failed with this reason and message."""
 
     reason: str
     message: str
@@ -170,7 +170,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """A Pod on its node."""
+    """The state of a Pod on its node."""
 
     pod: Object
     containers: tuple[Container, ...]
@@ -180,15 +180,15 @@ class PodState:
     ip: str = ""
     termination: Termination | None = None
     closing: str = ""
-    """The phase that the Pod will have once everything has stopped: its main containers have ended for good."""
+    """The phase of the Pod after the stop of all containers: its main containers will not restart."""
     finished: str = ""
-    """`Succeeded` or `Failed` once nothing will run any more."""
+    """`Succeeded` or `Failed` after the last container."""
     removed: bool = False
-    """Whether `Remove` was said."""
+    """Whether the effect `Remove` was returned."""
     refusal: Refusal | None = None
-    """Why the resources that the Pod asks for are not allocated."""
+    """Why the requested resources of the Pod are not allocated."""
     resize_generation: int = 0
-    """The generation of the Pod whose resources come into effect; 0 where no resize is in progress."""
+    """The generation of the Pod whose resources are being applied; 0 without a resize."""
 
     @property
     def uid(self) -> str:
@@ -220,22 +220,22 @@ class PodState:
         return float(dig(self.pod, "spec", "terminationGracePeriodSeconds", default=30))
 
     def container(self, name: str) -> Container | None:
-        """The container of that name."""
+        """Return the container of that name."""
         return next((c for c in self.containers if c.name == name), None)
 
     @property
     def has_inits(self) -> bool:
-        """Whether the Pod has init containers, sidecars among them."""
+        """Whether the Pod has init containers, including sidecars."""
         return bool(self.spec.get("initContainers"))
 
     @property
     def initialized(self) -> bool:
-        """Whether a main container ever ran: then init containers do not run again."""
+        """Whether a main container has run: then init containers do not run again."""
         return any(c.role is Role.MAIN and (c.attempt or c.exit) for c in self.containers)
 
 
 def containers_of(spec: Object) -> tuple[Container, ...]:
-    """The containers of a Pod spec that has not run yet, in the order in which they start."""
+    """Return the containers of a new Pod in the order of their start."""
     inits = (
         Container(c, Role.SIDECAR if c.get("restartPolicy") == "Always" else Role.INIT)
         for c in spec.get("initContainers") or ()
@@ -244,12 +244,12 @@ def containers_of(spec: Object) -> tuple[Container, ...]:
     return (*inits, *mains, *(Container(c, Role.EPHEMERAL) for c in spec.get("ephemeralContainers") or ()))
 
 
-# Events: what happened.
+# Events.
 
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """The API server has this version of the Pod; with `refusal` its new resources are not allocated."""
+    """A version of the Pod in the API; with `refusal` its new resources are not allocated."""
 
     pod: Object
     refusal: Refusal | None = None
@@ -257,19 +257,19 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed."""
+    """The time of a requested `Tick`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the Pod needs on its node is there: address, directories, volumes."""
+    """The node is prepared for the Pod: address, directories, volumes."""
 
     ip: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotPrepared:
-    """What the Pod needs could not be made; it is tried again."""
+    """The preparation failed; it is retried."""
 
     reason: str
     message: str
@@ -277,7 +277,7 @@ class NotPrepared:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A container runs: `started` where there is no startup probe to wait for, `ready` where there is none at all."""
+    """A container runs: `started` without a startup probe, `ready` without any probe."""
 
     container: str
     attempt: int
@@ -288,7 +288,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class NotStarted:
-    """A container could not be started: `ErrImagePull`, `CreateContainerConfigError`, `RunContainerError`."""
+    """A container did not start: `ErrImagePull`, `CreateContainerConfigError`, `RunContainerError`."""
 
     container: str
     attempt: int
@@ -310,7 +310,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class StartedUp:
-    """The startup probe has passed; `ready` where there is no readiness probe."""
+    """The startup probe succeeded; `ready` without a readiness probe."""
 
     container: str
     attempt: int
@@ -319,7 +319,7 @@ class StartedUp:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """The readiness probe has made up its mind."""
+    """The readiness probe reached its threshold."""
 
     container: str
     attempt: int
@@ -328,7 +328,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailed:
-    """A liveness or startup probe has failed for good: `why` is `liveness` or `startup`."""
+    """A liveness or startup probe reached its failure threshold: `why` is `liveness` or `startup`."""
 
     container: str
     attempt: int
@@ -338,7 +338,7 @@ class ProbeFailed:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The resources of a running container are in effect."""
+    """The resources of a running container were changed."""
 
     container: str
     attempt: int
@@ -347,7 +347,7 @@ class Resized:
 
 @dataclass(frozen=True, slots=True)
 class NotResized:
-    """The resources of a running container could not be changed; it is tried again."""
+    """The resources of a running container could not be changed; it is retried."""
 
     container: str
     attempt: int
@@ -378,17 +378,17 @@ Event: TypeAlias = (
 )
 
 
-# Effects: what is to be done.
+# Effects.
 
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Make what the Pod needs on its node; answered by `Prepared` or `NotPrepared`."""
+    """Prepare the node for the Pod; the runtime reports `Prepared` or `NotPrepared`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start a container; answered by `Started` or `NotStarted`, and some day by `Exited`."""
+    """Start a container; the runtime reports `Started` or `NotStarted`, and later `Exited`."""
 
     container: str
     attempt: int
@@ -396,7 +396,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop a container within `grace` seconds; answered by `Exited`. Said again when the grace becomes shorter."""
+    """Stop a container within `grace` seconds; the runtime reports `Exited`. Repeated if the grace period shrinks."""
 
     container: str
     attempt: int
@@ -405,7 +405,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Change the resources of a running container; answered by `Resized` or `NotResized`."""
+    """Change the resources of a running container; the runtime reports `Resized` or `NotResized`."""
 
     container: str
     attempt: int
@@ -414,7 +414,7 @@ class Resize:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Record an Event for people."""
+    """Record an Event."""
 
     type: str
     reason: str
@@ -431,7 +431,7 @@ class Wake:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Everything has stopped: clean up and delete the object."""
+    """All containers have stopped: clean up and delete the object."""
 
 
 Effect: TypeAlias = Prepare | Start | Stop | Resize | Report | Wake | Remove
