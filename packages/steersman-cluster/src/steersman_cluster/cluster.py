@@ -54,7 +54,7 @@ NetworkMode = Literal["auto", "namespaces", "loopback"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a cluster."""
+    """The configuration of a cluster: nodes, ports, storage, admission, clock, randomness."""
 
     data: Path | None = None
     """A directory to keep the cluster in; in memory without one."""

@@ -131,7 +131,7 @@ class FieldError:
 
     @property
     def message(self) -> str:
-        """The message with the path."""
+        """The message with the path, as one of the causes of a `Status`."""
         return f"{self.path}: {self.body}"
 
 
@@ -148,23 +148,23 @@ def _go(value: Any) -> str:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Return the error of a required field."""
+    """Return the error of a missing required field."""
     return FieldError(ErrorType.REQUIRED, path, detail=detail)
 
 
 def field_invalid(path: str, value: Any, detail: str) -> FieldError:
-    """Return the error of an invalid value."""
+    """Return the error of a value that breaks a rule; `detail` names the rule."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """An enum's bad value; `supported` is shown in the order given."""
+    """Return the error of a value outside an enumeration; `supported` is listed in the given order."""
     detail = f"supported values: {', '.join(json.dumps(item) for item in supported)}" if supported else ""
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, detail)
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """Return the error of a duplicate value."""
+    """Return the error of an item that occurs twice in a list with unique keys."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
@@ -235,7 +235,7 @@ def unauthorized() -> APIError:
 
 
 def bad_request(message: str) -> APIError:
-    """Return the 400 of a request."""
+    """Return a 400 with reason `BadRequest`, for requests that cannot be parsed."""
     return APIError(400, "BadRequest", message)
 
 

@@ -86,21 +86,21 @@ class Strategy:
     """`subdomain`, `label`, `label1035` (services), `path` (RBAC)."""
 
     def default(self, obj: Object) -> None:
-        """Fill in what the API server's defaulting fills in."""
+        """Set the defaults of absent fields, as the API server's defaulting functions do."""
 
     def early_warnings(self, obj: Object) -> Iterable[str]:
-        """Texts for `Warning` headers about a new object that `prepare_create` is going to change."""
+        """Return `Warning` headers about fields of a new object that `prepare_create` will change."""
         return ()
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Drop what a client may not set, allocate what the server sets."""
+        """Clear fields that a client may not set in a new object, and set those that the server owns."""
         if self.has_status and not ctx.subresource:
             obj.pop("status", None)
         if self.generation:
             meta(obj)["generation"] = 1
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Isolate status from the rest, count the generation."""
+        """Set the fields that the server owns in a changed object, and count the generation."""
         if self.has_status:
             self.isolate_status(obj, old, ctx)
         if self.generation:
@@ -110,7 +110,7 @@ class Strategy:
             meta(obj)["generation"] = count
 
     def isolate_status(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Main writes keep the old status; status writes keep the old spec and (mostly) metadata."""
+        """Restore the old status, or for writes of `/status` everything else."""
         if ctx.subresource == "status":
             for key in list(obj):
                 if key not in ("status", "metadata", "apiVersion", "kind"):
@@ -137,7 +137,7 @@ class Strategy:
         return self.validate_create(obj, ctx)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Texts for `Warning` headers."""
+        """Return `Warning` headers for a new or changed object."""
         return ()
 
     def fields(self, obj: Object) -> Mapping[str, str]:

@@ -1,8 +1,8 @@
-"""The variable `authorizer` of policies and match conditions: may the writer do this or that.
+"""The variable `authorizer` of policies and match conditions, which checks permissions of the writer.
 
     authorizer.group('apps').resource('deployments').namespace('a').check('delete').allowed()
 
-Values only: each step is a new one. Decisions are RBAC's, at the moment of `check`.
+All values are frozen. `check` evaluates RBAC when it is called.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Access"]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision of `check`."""
+    """The result of `check`: whether RBAC allows the request, with the reason."""
 
     is_allowed: bool
     why: str
@@ -40,7 +40,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A path or resource that may be asked about."""
+    """A path or resource whose permission can be checked."""
 
     authorizer: Authorizer
     user: User

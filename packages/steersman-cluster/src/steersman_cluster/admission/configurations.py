@@ -16,7 +16,7 @@ MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfig
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One webhook of one configuration."""
+    """One entry of `webhooks` in a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
 
     configuration: str
     uid: str
@@ -25,22 +25,22 @@ class Webhook:
 
     @property
     def name(self) -> str:
-        """The name of the webhook, as in refusals."""
+        """The name in the configuration, which denials and audit annotations contain."""
         return self.spec.get("name") or ""
 
     @property
     def ignores_failures(self) -> bool:
-        """Return whether a write goes on without an answer."""
+        """Whether a write proceeds if the webhook fails (`failurePolicy: Ignore`)."""
         return self.spec.get("failurePolicy") == "Ignore"
 
     @property
     def timeout(self) -> float:
-        """The timeout in seconds."""
+        """Seconds until a call counts as failed; 10 by default."""
         return self.spec.get("timeoutSeconds") or 10
 
     @property
     def client_config(self) -> Object:
-        """The address of the webhook."""
+        """The Service or URL of the webhook, and its `caBundle`."""
         return get_object(self.spec, "clientConfig")
 
 

@@ -52,19 +52,19 @@ class Lookups:
                 self._defaults.pop(resource, None)
 
     def namespace(self, name: str) -> Object | None:
-        """A Namespace."""
+        """Return the cached Namespace, or `None`."""
         return self._get("namespaces", "", name)
 
     def service_account(self, namespace: str, name: str) -> Object | None:
-        """A ServiceAccount."""
+        """Return the cached ServiceAccount, or `None`."""
         return self._get("serviceaccounts", namespace, name)
 
     def priority_class(self, name: str) -> Object | None:
-        """A PriorityClass."""
+        """Return the PriorityClass by its name, or `None`."""
         return self._priority_classes().get(name)
 
     def default_priority_class(self) -> Object | None:
-        """The PriorityClass that is marked as default; of several the lowest."""
+        """Return the PriorityClass with `globalDefault`; of several the one with the lowest value."""
         found = [item for item in self._priority_classes().values() if item.get("globalDefault")]
         return min(found, key=lambda item: item.get("value") or 0) if found else None
 

@@ -32,22 +32,22 @@ def containers(spec: Object) -> Iterator[tuple[str, Object]]:
 
 
 def pod_context(spec: Object) -> Object:
-    """The security context of the Pod as a whole."""
+    """Return `spec.securityContext`, which applies to all containers that do not override it."""
     return spec.get("securityContext") or {}
 
 
 def quoted(items: Sequence[str]) -> str:
-    """`"a", "b"`."""
+    """Format items as in the API server's messages: `"a", "b"`."""
     return ", ".join(f'"{item}"' for item in items)
 
 
 def counted(word: str, items: Collection[str]) -> str:
-    """The word, in the plural unless there is one item."""
+    """Return the word, in the plural unless there is one item."""
     return word if len(items) == 1 else f"{word}s"
 
 
 def container_names(names: Sequence[str]) -> str:
-    """`containers "a", "b"`."""
+    """Format names as in the API server's messages: `containers "a", "b"`."""
     return f"{counted('container', names)} {quoted(names)}"
 
 

@@ -27,7 +27,7 @@ class FieldSelector(NamedTuple):
 
     @property
     def names(self) -> frozenset[str]:
-        """The fields that are asked for."""
+        """The fields of the requirements, for the check that the kind supports them."""
         return frozenset(term.field for term in self.terms)
 
     def exact(self, field: str) -> str | None:

@@ -100,7 +100,7 @@ class ResourceType:
 
     @property
     def list_kind(self) -> str:
-        """The kind of its lists."""
+        """The `kind` of list responses; CRDs may define it in `names.listKind`."""
         if self.definition is not None:
             return dig(self.definition, "status", "acceptedNames", "listKind") or f"{self.kind}List"
         return f"{self.kind}List"
@@ -244,7 +244,7 @@ class Registry:
         return [t for t in self._types.values() if t.stored_at == resource]
 
     def of_kind(self, group: str, version: str, kind: str) -> ResourceType | None:
-        """The type of a kind."""
+        """Return the served resource of a group, version and kind, or `None`."""
         for found in self._types.values():
             if (found.group, found.version, found.kind) == (group, version, kind):
                 return found
@@ -254,7 +254,7 @@ class Registry:
         return iter(tuple(self._types.values()))
 
     def all(self) -> tuple[ResourceType, ...]:
-        """Everything served."""
+        """Return all served resources."""
         return tuple(self._types.values())
 
 
@@ -262,7 +262,7 @@ class ObjectReader(Protocol):
     """Reads objects and lists in the form that a client requests."""
 
     def shaped(self, resource: ResourceType, obj: Object, form: Form, include: str = "", status: int = 200) -> Response:
-        """Return an object as a response."""
+        """Return an object in the requested form: JSON, protobuf, a table, or metadata only."""
         ...
 
     def listed(
@@ -313,7 +313,7 @@ class ObjectWriter(Protocol):
 
 
 class ObjectDeleter(Protocol):
-    """Deletes objects."""
+    """Deletes objects with finalizers, grace periods and propagation policies."""
 
     async def delete(
         self,
@@ -370,7 +370,7 @@ class KubernetesObjects(Protocol):
     """The Service `kubernetes` and its endpoints."""
 
     def store(self) -> None:
-        """Store the objects that are missing."""
+        """Create the Service and its endpoints if they are missing."""
         ...
 
 
@@ -383,7 +383,7 @@ class OpenWatch(Protocol):
         ...
 
     def end(self) -> None:
-        """End the stream."""
+        """Close the stream; the client gets the end of the response."""
         ...
 
 
@@ -392,7 +392,7 @@ class Server(Protocol):
 
     @property
     def address(self) -> str:
-        """The URL of the server."""
+        """The base URL for clients, such as `https://127.0.0.1:6443`."""
         ...
 
     @property
@@ -402,7 +402,7 @@ class Server(Protocol):
 
     @property
     def admission(self) -> Admission:
-        """The admission chain."""
+        """The admission plug-ins and webhooks of writes, in order."""
         ...
 
     @property
@@ -412,7 +412,7 @@ class Server(Protocol):
 
     @property
     def conversions(self) -> ObjectConverter:
-        """Conversion by webhooks."""
+        """Converts objects between versions, with webhooks where a CRD has them."""
         ...
 
     @property
@@ -422,12 +422,12 @@ class Server(Protocol):
 
     @property
     def kubelets(self) -> KubeletDirectory:
-        """The kubelets of the nodes."""
+        """Finds the kubelet of a node, for logs, exec and port-forward."""
         ...
 
     @property
     def kubernetes(self) -> KubernetesObjects:
-        """The Service `kubernetes`."""
+        """The Service `kubernetes` in `default`, which leads to this server."""
         ...
 
     @property
@@ -452,7 +452,7 @@ class Server(Protocol):
 
     @property
     def reads(self) -> ObjectReader:
-        """Reads for clients."""
+        """Responses of gets, lists and tables."""
         ...
 
     @property
@@ -462,12 +462,12 @@ class Server(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """The storage."""
+        """The store of all objects, with revisions."""
         ...
 
     @property
     def watches(self) -> set[OpenWatch]:
-        """The open watches."""
+        """The watch requests that are in progress, to end them at a shutdown."""
         ...
 
     @property

@@ -103,7 +103,7 @@ class Socket(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close the socket."""
+        """Close the connection; later reads and writes fail."""
         ...
 
 
@@ -144,5 +144,5 @@ def failure(error: APIError, warnings: tuple[tuple[str, str], ...] = ()) -> Resp
 
 
 def json_response(obj: Object, status: int = 200) -> Response:
-    """An object as JSON."""
+    """Return a response with the JSON of an object."""
     return Response(status, encode(obj) + b"\n")

@@ -22,7 +22,7 @@ _VERSIONS: Final = ("v1", "v1beta1")
 
 
 class Form(NamedTuple):
-    """The form of a response."""
+    """The negotiated form of a response: encoding, and object, table or metadata."""
 
     media: str = JSON
     shape: str = ""

@@ -43,7 +43,7 @@ _POLICIES: Final = ("Foreground", "Background", "Orphan")
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The options of a list or a watch."""
+    """The parsed query of a list or watch: selectors, paging, resourceVersion, timeout."""
 
     labels: Selector | None = None
     fields: FieldSelector | None = None
@@ -82,7 +82,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """The options of a delete."""
+    """The parsed options of a delete: grace period, propagation policy, preconditions, dry run."""
 
     dry_run: bool = False
     grace: int | None = None

@@ -31,7 +31,7 @@ class RequestInfo(NamedTuple):
 
     @property
     def is_resource(self) -> bool:
-        """Whether the path is that of a resource."""
+        """Whether the path is below `/api` or `/apis` and names a resource, for authorization."""
         return bool(self.resource)
 
 

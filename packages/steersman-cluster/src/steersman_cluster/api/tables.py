@@ -15,7 +15,7 @@ _NAME = "Name must be unique within a namespace. Is required when creating resou
 
 
 def columns_of(resource: ResourceType) -> list[Object]:
-    """The definitions of the columns."""
+    """Return the column definitions of a table response, as the kind or its CRD declares them."""
     return [
         {
             "name": column.name,

@@ -169,7 +169,7 @@ class Entry:
 
     @property
     def audit_id(self) -> str:
-        """For the `Audit-Id` header."""
+        """The id of the request in the log, and the value of the `Audit-Id` response header."""
         return self._event["auditID"]
 
     @property

@@ -30,22 +30,22 @@ class ReviewCall(Protocol):
 
     @property
     def user(self) -> User:
-        """The user of the request."""
+        """The authenticated user, who may differ from the user in the review."""
         ...
 
     @property
     def namespace(self) -> str:
-        """The namespace in the path."""
+        """The namespace in the request path, `""` for cluster-scoped reviews."""
         ...
 
     @property
     def name(self) -> str:
-        """The name in the path."""
+        """The object name in the request path, such as the ServiceAccount of a TokenRequest."""
         ...
 
     @property
     def body(self) -> Object | None:
-        """The decoded body."""
+        """The decoded review of the request; `None` without a body."""
         ...
 
     @property

@@ -17,7 +17,7 @@ __all__ = ["aggregate", "allows", "breakdown", "compact", "covers", "describe", 
 
 
 def allows(rule: Object, attributes: Attributes) -> bool:
-    """Return whether a rule allows the request."""
+    """Return whether one RBAC rule covers a request: verb and resource with its name, or URL path."""
     if not attributes.is_resource:
         return verb_matches(rule, attributes.verb) and any(
             _url_matches(pattern, attributes.path) for pattern in rule.get("nonResourceURLs") or ()
@@ -42,7 +42,7 @@ def allows_resource(rule: Object, verb: str, group: str, resource: str, subresou
 
 
 def verb_matches(rule: Object, verb: str) -> bool:
-    """Return whether a rule has the verb."""
+    """Return whether a rule lists the verb, or `*`."""
     verbs = rule.get("verbs") or ()
     return verb in verbs or "*" in verbs
 

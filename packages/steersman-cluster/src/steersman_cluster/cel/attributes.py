@@ -36,7 +36,7 @@ _optional_index = STANDARD["_[?_]"]
 
 
 def variable(name: str, own: int) -> Run:
-    """The value of a variable."""
+    """Compile the read of a variable; `own` is its cost. The function raises `CelError` for an unknown one."""
 
     def run(scope: Scope) -> Any:
         scope[METER].spent += own
@@ -110,7 +110,7 @@ def chain(name: str, fields: tuple[str, ...], own: int) -> Run:
 
 
 def field(inner: Run, name: str, own: int) -> Run:
-    """A field of a value."""
+    """Compile the selection of a field of a map or object; `own` is its cost."""
 
     def run(scope: Scope) -> Any:
         meter = scope[METER]

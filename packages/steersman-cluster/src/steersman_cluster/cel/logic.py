@@ -55,7 +55,7 @@ def _ignoring(run: Run, scope: Scope, failed: CelError) -> Any:
 
 
 def invert(inner: Run) -> Run:
-    """`!`."""
+    """Compile the operator `!`; a value that is not boolean is a `CelError`."""
 
     def run(scope: Scope) -> Any:
         scope[METER].spent += 1

@@ -27,7 +27,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True, order=True)
 class Amount:
-    """A quantity."""
+    """A value of the Kubernetes `quantity` library, compared by its amount."""
 
     cel_type: ClassVar[str] = "kubernetes.Quantity"
     value: Quantity
@@ -43,7 +43,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class Ip:
-    """An address."""
+    """A value of the Kubernetes `ip` library."""
 
     cel_type: ClassVar[str] = "net.IP"
     value: Address

@@ -21,11 +21,11 @@ class Span(NamedTuple):
         return Span(min(self.least, other.least), max(self.most, other.most))
 
     def add(self, other: Span) -> Span:
-        """Return the span of the sum."""
+        """Return the range of the sums of values of two ranges."""
         return Span(plus(self.least, other.least), plus(self.most, other.most))
 
     def multiply(self, other: Span) -> Span:
-        """Return the span of the product."""
+        """Return the range of the products of values of two ranges."""
         return Span(times(self.least, other.least), times(self.most, other.most))
 
 

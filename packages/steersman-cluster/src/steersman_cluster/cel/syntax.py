@@ -44,7 +44,7 @@ class UInt(int):
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """A literal."""
+    """A literal: number, string, bytes, bool or null."""
 
     id: int
     value: Any
@@ -81,7 +81,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """A list expression."""
+    """A list literal `[a, b]`."""
 
     id: int
     elements: tuple[Node, ...]

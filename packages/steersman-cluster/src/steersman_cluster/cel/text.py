@@ -37,7 +37,7 @@ def _char_at(text: Any, index: int) -> str:
 
 
 def index_of(value: Any, wanted: Any, start: int = 0) -> int:
-    """Of a substring."""
+    """Return the index of a substring from `start` on, -1 if absent. Raises `CelError` for a bad start."""
     if start < 0 or start > len(value):
         raise CelError(f"index out of range: {start}")
     return value.find(wanted, start)

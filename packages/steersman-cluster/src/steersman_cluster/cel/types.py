@@ -61,7 +61,7 @@ ANY, TIMESTAMP, DURATION = Type("dyn"), Type("timestamp"), Type("duration")
 
 
 def list_of(element: Type) -> Type:
-    """Return the type of lists of `element`."""
+    """Return the list type with this type of elements."""
     return Type("list", (element,))
 
 
@@ -71,7 +71,7 @@ def map_of(key: Type, value: Type) -> Type:
 
 
 def optional_of(value: Type) -> Type:
-    """Return the type of optional values."""
+    """Return the type `optional_type(T)` of `optional.of(x)` with `x` of type `T`."""
     return Type("optional", (value,))
 
 

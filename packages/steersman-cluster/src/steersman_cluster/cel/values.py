@@ -86,7 +86,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value."""
+    """The result of `type(x)`, which CEL compares like any other value."""
 
     name: str
 

@@ -108,7 +108,7 @@ def node_return(nodes: Nodes, name: Name = "default") -> None:
 
 @app.command("list")
 def list_faults(name: Name = "default") -> None:
-    """List the faults that are present."""
+    """List the active faults."""
     found: list[dict[str, Any]] = _request(name, "GET", _PATH)["faults"]
     for fault in found:
         typer.echo(f"{fault['id']}\t{_described(fault)}")
@@ -121,7 +121,7 @@ def heal(
     identities: Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Faults; all without one.")] = None,
     name: Name = "default",
 ) -> None:
-    """End faults."""
+    """End the faults with these ids, or all of them."""
     for path in [f"{_PATH}/{identity}" for identity in identities or ()] or [_PATH]:
         _request(name, "DELETE", path)
     typer.echo("healed")

@@ -45,15 +45,15 @@ class MetricsSource(Protocol):
         ...
 
     async def pods(self, namespace: str, selector: Selector, metric: str) -> Mapping[str, Quantity]:
-        """A metric of Pods, by the name of the Pod."""
+        """Return a custom metric of the selected Pods, by the name of the Pod."""
         ...
 
     async def object(self, namespace: str, kind: str, name: str, metric: str) -> Quantity:
-        """A metric of one object."""
+        """Return a custom metric that describes one object, such as a queue."""
         ...
 
     async def external(self, namespace: str, metric: str) -> Quantity:
-        """A metric of something outside the cluster, summed over what matches."""
+        """Return a metric from outside the cluster, summed over all matches."""
         ...
 
 
@@ -112,20 +112,20 @@ class SetMetrics:
         self._external: dict[tuple[str, str], Quantity] = {}
 
     def set_usage(self, namespace: str, pod: str, **usage: str | int) -> None:
-        """The usage of a Pod."""
+        """Set the use of resources by a Pod: `set_usage("default", "web-0", cpu="100m")`."""
         for resource, amount in usage.items():
             self._usage[Key(namespace, pod), resource] = Quantity(amount)
 
     def set_pod(self, namespace: str, pod: str, metric: str, amount: str | int) -> None:
-        """A custom metric of a Pod."""
+        """Set a custom metric of a Pod."""
         self._pods[Key(namespace, pod), metric] = Quantity(amount)
 
     def set_object(self, namespace: str, kind: str, name: str, metric: str, amount: str | int) -> None:
-        """A custom metric of an object."""
+        """Set a custom metric that describes one object."""
         self._objects[kind, Key(namespace, name), metric] = Quantity(amount)
 
     def set_external(self, namespace: str, metric: str, amount: str | int) -> None:
-        """An external metric."""
+        """Set a metric from outside the cluster."""
         self._external[namespace, metric] = Quantity(amount)
 
     async def resource(

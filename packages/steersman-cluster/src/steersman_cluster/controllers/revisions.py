@@ -54,7 +54,7 @@ def data_of(template: PodTemplateSpec) -> dict[str, Any]:
 
 
 def template_of(revision: ControllerRevision) -> PodTemplateSpec:
-    """The template that a revision keeps."""
+    """Return the Pod template that a ControllerRevision stores."""
     kept = dict(revision.data["spec"]["template"])
     kept.pop("$patch", None)
     return from_dict(PodTemplateSpec, kept)

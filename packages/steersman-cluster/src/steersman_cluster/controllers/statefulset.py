@@ -59,7 +59,7 @@ class Ordinals(NamedTuple):
 
 
 def ordinals(s: StatefulSet) -> Ordinals:
-    """The ordinals that are wanted."""
+    """Return the desired range of ordinals: `spec.ordinals.start` and `spec.replicas`."""
     return Ordinals(
         (s.spec.ordinals.start or 0) if s.spec.ordinals else 0, 1 if s.spec.replicas is None else s.spec.replicas
     )

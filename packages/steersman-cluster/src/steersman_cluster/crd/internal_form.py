@@ -35,7 +35,7 @@ _MAPS = ("properties", "patternProperties", "definitions")
 
 
 def shown_schema(schema: Schema) -> str:
-    """The JSON of a schema."""
+    """Format a schema as the API server does in messages: Go's internal field names, as JSON."""
     return _json(_schema(schema))
 
 

@@ -37,7 +37,7 @@ def compile_shape(schema: Schema, *, root: bool = True) -> Shape:
 
 
 def prune(schema: Schema, value: Any, *, root: bool = True) -> None:
-    """Pruning alone."""
+    """Remove undeclared fields in place, without setting defaults."""
     shape = _compile(schema, embedded=root, defaults=False)
     if shape is not None:
         shape(value)

@@ -40,27 +40,23 @@ class AdmissionPolicy(Plain):
         )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         kind = spec.get("paramKind")
         shown = f"{get_string(kind, 'apiVersion')}/{get_string(kind, 'kind')}" if kind else columns.UNSET
         return [columns.name(obj), len(get_list(spec, self.what)), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("failurePolicy", "Fail")
         if (match := spec.get("matchConstraints")) is not None:
             default_match(match)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         if self.what == "validations":
             obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec, path = get_object(obj, "spec"), Path("spec")
         match = spec.get("matchConstraints")
         found = [required(path / "matchConstraints")] if match is None else _match(path / "matchConstraints", match)
@@ -245,7 +241,6 @@ class AdmissionPolicyBinding(Plain):
         self._acts = acts
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         reference = spec.get("paramRef")
         shown = columns.UNSET
@@ -255,12 +250,10 @@ class AdmissionPolicyBinding(Plain):
         return [columns.name(obj), get_string(spec, "policyName"), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         if (match := get_object(obj, "spec").get("matchResources")) is not None:
             default_match(match)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec, path = get_object(obj, "spec"), Path("spec")
         policy = get_string(spec, "policyName")
         found = check.dns_subdomain(path / "policyName", policy) if policy else [required(path / "policyName")]

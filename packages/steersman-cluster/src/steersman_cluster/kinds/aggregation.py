@@ -38,13 +38,12 @@ class APIService(Plain):
     revalidated_first = True
     columns = (
         columns.NAME,
-        Column("Service", description="Who serves it."),
+        Column("Service", description="The Service of the extension API server, or Local."),
         Column("Available", description="Whether it is served."),
         columns.AGE,
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         service = get_object(obj, "spec").get("service")
         conditions = {get_string(c, "type"): c for c in get_list(get_object(obj, "status"), "conditions")}
         available = conditions.get("Available", {})
@@ -55,12 +54,10 @@ class APIService(Plain):
         return [columns.name(obj), by, shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         if (service := get_object(obj, "spec").get("service")) is not None:
             service.setdefault("port", 443)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         local = get_object(obj, "spec").get("service") is None
         condition = {
             "type": "Available",
@@ -72,7 +69,6 @@ class APIService(Plain):
         obj["status"] = {"conditions": [condition]} if local else {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         group, version, name = get_string(spec, "group"), get_string(spec, "version"), columns.name(obj)
         expected = f"{version}.{group}"
@@ -122,13 +118,12 @@ class FlowSchema(Plain):
         columns.NAME,
         Column("PriorityLevel", description="Which level its requests have."),
         Column("MatchingPrecedence", description="Which schema goes first."),
-        Column("DistinguisherMethod", description="How flows are told apart."),
+        Column("DistinguisherMethod", description="The method that distinguishes flows."),
         columns.AGE,
         Column("MissingPL", description="Whether the level is missing."),
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         dangling = [c for c in get_list(get_object(obj, "status"), "conditions") if c.get("type") == "Dangling"]
         method = get_string(get_object(spec, "distinguisherMethod"), "type")
@@ -142,7 +137,6 @@ class FlowSchema(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if not spec.get("matchingPrecedence"):
             spec["matchingPrecedence"] = 1000
@@ -153,12 +147,10 @@ class FlowSchema(Plain):
                     account.setdefault("namespace", "")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         precedence, path = spec.get("matchingPrecedence") or 0, _SPEC / "matchingPrecedence"
         found: list[FieldError] = []
@@ -197,7 +189,6 @@ class PriorityLevelConfiguration(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         limited = get_object(spec, "limited")
         queuing = get_object(get_object(get_object(spec, "limited"), "limitResponse"), "queuing")
@@ -207,7 +198,6 @@ class PriorityLevelConfiguration(Plain):
         return [columns.name(obj), get_string(spec, "type"), shown, *sizes, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if (limited := spec.get("limited")) is not None:
             _fill(limited, "nominalConcurrencyShares", 30)
@@ -220,12 +210,10 @@ class PriorityLevelConfiguration(Plain):
             _fill(exempt, "lendablePercent", 0)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         kind, limited = get_string(spec, "type"), spec.get("limited")
         found = check.enum(_SPEC / "type", kind, ("Exempt", "Limited"))
@@ -247,19 +235,17 @@ class CertificateSigningRequest(Plain):
     columns = (
         columns.NAME,
         columns.AGE,
-        Column("SignerName", description="Who should sign."),
-        Column("Requestor", description="Who asked."),
+        Column("SignerName", description="The requested signer."),
+        Column("Requestor", description="The user of the request."),
         Column("RequestedDuration", description="For how long."),
         Column("Condition", description="What became of it."),
     )
     selectable = ("spec.signerName",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"spec.signerName": get_string(get_object(obj, "spec"), "signerName")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         conditions = [get_string(condition, "type") for condition in get_list(status, "conditions")]
         shown = [kind for kind in ("Approved", "Denied", "Failed") if kind in conditions] or ["Pending"]
@@ -276,13 +262,11 @@ class CertificateSigningRequest(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if not spec.get("usages") and get_string(spec, "signerName") == "kubernetes.io/legacy-unknown":
             spec["usages"] = ["digital signature", "key encipherment"]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         spec, user = obj["spec"], ctx.user
         told: Object = {
             "username": user.name,
@@ -298,13 +282,11 @@ class CertificateSigningRequest(Plain):
         obj["status"] = {}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         obj["spec"] = old.get("spec", {})
         if not ctx.subresource:
             obj["status"] = old.get("status", {})
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         request, signer, seconds = (
             get_string(spec, "request"),
@@ -332,7 +314,6 @@ class CertificateSigningRequest(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return []
 
 

@@ -37,13 +37,13 @@ _DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "
 
 
 class Autoscaler(Plain):
-    """autoscaling/v2."""
+    """HorizontalPodAutoscaler, stored as autoscaling/v2; older versions convert to it."""
 
     has_status = True
     columns = (
         columns.NAME,
-        Column("Reference", description="What is scaled."),
-        Column("Targets", description="What is measured and what it should be."),
+        Column("Reference", description="The scaled object."),
+        Column("Targets", description="The metrics and their targets."),
         Column("MinPods", description="At least so many."),
         Column("MaxPods", description="At most so many."),
         Column("Replicas", description="How many there are."),
@@ -51,7 +51,6 @@ class Autoscaler(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         target = get_object(spec, "scaleTargetRef")
         least = spec.get("minReplicas")
@@ -66,7 +65,6 @@ class Autoscaler(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -77,11 +75,9 @@ class Autoscaler(Plain):
             behavior["scaleDown"] = _rules(behavior.get("scaleDown"), _DOWN)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"desiredReplicas": 0, "currentMetrics": None}
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old)
         if not ctx.subresource:
             return again + self.errors(obj)
@@ -91,7 +87,6 @@ class Autoscaler(Plain):
         return again
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
         found: list[FieldError] = []
@@ -287,7 +282,6 @@ class AutoscalerV1(Autoscaler):
     """autoscaling/v1: one CPU target; all else of the newer version is kept in annotations."""
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
@@ -297,7 +291,6 @@ class AutoscalerV1(Autoscaler):
             spec["targetCPUUtilizationPercentage"] = cpu
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"currentReplicas": 0, "desiredReplicas": 0}
 
     def to_storage(self, obj: Object) -> Object:
@@ -309,11 +302,9 @@ class AutoscalerV1(Autoscaler):
         return conversion.to_v1(obj)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return super().row(conversion.to_v2(obj), now)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return super().errors(conversion.to_v2(obj))
 
 
@@ -332,7 +323,6 @@ class Scale(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         desired, available = (get_object(obj, field).get("replicas") or 0 for field in ("spec", "status"))
         return [columns.name(obj), desired, available, columns.age(obj, now)]
 

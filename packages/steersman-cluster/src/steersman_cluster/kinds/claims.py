@@ -90,11 +90,9 @@ class PersistentVolumeClaim(Plain):
     selectable = ("name",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         volume = get_string(spec, "volumeName")
         gone = meta(obj).get("deletionTimestamp") is not None
@@ -111,28 +109,23 @@ class PersistentVolumeClaim(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         status = obj.setdefault("status", {})
         status["phase"] = get_string(status, "phase") or "Pending"
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"phase": "Pending"}
         _align_sources(obj["spec"], None)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         if not ctx.subresource:
             _align_sources(obj["spec"], get_object(old, "spec"))
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return claim_spec_errors(get_object(obj, "spec"), _SPEC)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old)
         if ctx.subresource:
             return again
@@ -140,7 +133,6 @@ class PersistentVolumeClaim(Plain):
         return again + whole + self.changes(obj, old)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found = _annotation_change(obj, old)
         if (text := _spec_change(obj, spec, before)) is not None:

@@ -33,23 +33,21 @@ class Node(Plain):
     columns = (
         columns.NAME,
         Column("Status", description="Whether it is ready, and takes Pods."),
-        Column("Roles", description="What it is for."),
+        Column("Roles", description="The roles of the node."),
         columns.AGE,
         Column("Version", description="The kubelet's version."),
         Column("Internal-IP", description="Its address inside.", priority=1),
         Column("External-IP", description="Its address outside.", priority=1),
-        Column("OS-Image", description="What it runs.", priority=1),
+        Column("OS-Image", description="The operating system of the node.", priority=1),
         Column("Kernel-Version", description="Which kernel.", priority=1),
         Column("Container-Runtime", description="Which runtime.", priority=1),
     )
     selectable = ("spec.unschedulable",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"spec.unschedulable": "true" if get_object(obj, "spec").get("unschedulable") else "false"}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         status = get_object(obj, "status")
         info, addresses = get_object(status, "nodeInfo"), get_list(status, "addresses")
         machine = f" ({info['architecture']})" if info.get("architecture") else ""
@@ -67,7 +65,6 @@ class Node(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
         if spec.get("podCIDR") and not spec.get("podCIDRs"):
             spec["podCIDRs"] = [spec["podCIDR"]]
@@ -82,7 +79,6 @@ class Node(Plain):
         """A node registers with its status, so that it is kept."""
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found = _taints(get_list(spec, "taints"))
         path = _SPEC / "podCIDRs"
@@ -95,7 +91,6 @@ class Node(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found = metadata.repeated_update(obj, old) + _status_errors(get_object(obj, "status"))
         new, was = get_list(spec, "podCIDRs"), get_list(before, "podCIDRs")
@@ -175,7 +170,6 @@ class ComponentStatus(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         healthy: Object = next((c for c in get_list(obj, "conditions") if c.get("type") == "Healthy"), Object())
         shown = {"True": "Healthy", "False": "Unhealthy"}.get(get_string(healthy, "status"), "Unknown")
         return [columns.name(obj), shown, get_string(healthy, "message"), get_string(healthy, "error")]

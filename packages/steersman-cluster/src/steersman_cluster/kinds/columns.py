@@ -100,12 +100,12 @@ def since(timestamp: Any, now: float) -> str:
 
 
 def age(obj: Object, now: float) -> str:
-    """Return the age of an object."""
+    """Return the time since the creation as kubectl prints it: `5m`, `3d`."""
     return since(meta(obj).get("creationTimestamp"), now)
 
 
 def name(obj: Object) -> str:
-    """Return the name of the object."""
+    """Return `metadata.name`, the first cell of most tables."""
     return meta(obj).get("name") or ""
 
 

@@ -327,7 +327,7 @@ def _restart(found: list[FieldError], container: Object, path: Path) -> None:
 
 
 def security_errors(found: list[FieldError], context: Object, path: Path, host_users: bool) -> None:
-    """The security context of a container."""
+    """Append the errors of a container's security context to `found`."""
     for field in ("runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:
             found += check.in_range(path / field, number, 0, 2147483647)

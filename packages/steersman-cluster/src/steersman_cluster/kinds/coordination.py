@@ -24,14 +24,12 @@ class Lease(Plain):
     unconditional_update = False
     qualified_finalizers = False
     revalidated = False
-    columns = (columns.NAME, Column("Holder", description="Who holds it."), columns.AGE)
+    columns = (columns.NAME, Column("Holder", description="The holder of the lease."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), get_string(get_object(obj, "spec"), "holderIdentity"), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found: list[FieldError] = []
         if (seconds := spec.get("leaseDurationSeconds")) is not None:

@@ -49,12 +49,10 @@ class ConfigMap(Plain):
     columns = (columns.NAME, Column("Data", description="How many entries."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         size = len(get_object(obj, "data")) + len(get_object(obj, "binaryData"))
         return [columns.name(obj), size, columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         data: Mapping[str, str] = get_object(obj, "data")
         binary: Mapping[str, str] = get_object(obj, "binaryData")
         found: list[FieldError] = []
@@ -71,7 +69,6 @@ class ConfigMap(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return _frozen(obj, old, ("data", "binaryData"))
 
 
@@ -87,15 +84,12 @@ class Secret(Plain):
     selectable = ("type",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"type": get_string(obj, "type")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), get_string(obj, "type"), len(get_object(obj, "data")), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         if texts := obj.pop("stringData", None):
             data = obj.setdefault("data", {})
             for key, value in texts.items():
@@ -104,7 +98,6 @@ class Secret(Plain):
             obj["type"] = "Opaque"
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         data: Mapping[str, str] = get_object(obj, "data")
         found = _key_errors(_DATA, list(data))
         if _decoded_size(data) > _MAX_SIZE:
@@ -131,11 +124,9 @@ class Secret(Plain):
                 return []
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable("type", obj.get("type"), old.get("type")) + _frozen(obj, old, ("data",))
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         if obj.get("type") != "kubernetes.io/tls":
             return ()
         data: Mapping[str, str] = get_object(obj, "data")
@@ -203,7 +194,6 @@ class ServiceAccount(Plain):
     columns = (columns.NAME, columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), columns.age(obj, now)]
 
 
@@ -218,15 +208,12 @@ class Namespace(Plain):
     selectable = ("status.phase", "name")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"status.phase": dig(obj, "status", "phase", default=""), "name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), dig(obj, "status", "phase", default=""), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         if name := columns.name(obj):
             labels = meta(obj).setdefault("labels", {})
             labels[_NAME_LABEL] = name
@@ -235,7 +222,6 @@ class Namespace(Plain):
             status["phase"] = "Active"
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"phase": "Active"}
         finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
         if "kubernetes" not in finalizers:
@@ -243,7 +229,6 @@ class Namespace(Plain):
         self.default(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         if ctx.subresource == "status":
             obj["spec"] = old.get("spec", {})
         else:
@@ -252,14 +237,12 @@ class Namespace(Plain):
                 obj["spec"] = old.get("spec", {})
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         for finalizer in dig(obj, "spec", "finalizers", default=[]):
             found += _namespace_finalizer("spec.finalizers", finalizer)
         return found
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         if ctx.subresource == "finalize":
             found: list[FieldError] = []
             for index, finalizer in enumerate(dig(obj, "spec", "finalizers", default=[])):

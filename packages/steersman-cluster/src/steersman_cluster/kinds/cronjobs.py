@@ -39,7 +39,6 @@ class CronJob(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         if not spec.get("concurrencyPolicy"):
             spec["concurrencyPolicy"] = "Allow"
         if spec.get("suspend") is None:
@@ -51,7 +50,6 @@ class CronJob(Workload):
         default_failure_policy(spec["jobTemplate"]["spec"])
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         found = _spec_errors(obj["spec"], None)
         name = meta(obj).get("name") or ""
         if len(name) > 52:
@@ -59,13 +57,11 @@ class CronJob(Workload):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         return [*metadata.repeated_update(obj, old), *_spec_errors(obj["spec"], old["spec"])]
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec: Object = obj.get("spec") or {}
         suspend = spec.get("suspend")
         last = dig(obj, "status", "lastScheduleTime")

@@ -53,7 +53,6 @@ class DaemonSet(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         update: Object = spec.get("updateStrategy") or {}
         spec["updateStrategy"] = update
         if not update.get("type"):
@@ -69,18 +68,15 @@ class DaemonSet(Workload):
             _remember(obj, 0)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         _remember(obj, max(_template_generation(obj), 1))
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         changed = dig(obj, "spec", "template") != dig(old, "spec", "template")
         _remember(obj, _template_generation(old) + changed)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec: Object = obj["spec"]
         selector, template = spec.get("selector"), get_object(spec, "template")
         found = check.label_selector(_SPEC / "selector", selector)
@@ -96,11 +92,9 @@ class DaemonSet(Workload):
         return found + non_negative_errors(spec, _SPEC, ("revisionHistoryLimit",))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         status: Object = obj.get("status") or {}
         counts = (
             "currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady",
@@ -110,7 +104,6 @@ class DaemonSet(Workload):
         return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             count(obj, "status", "desiredNumberScheduled"),

@@ -49,7 +49,6 @@ class Deployment(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         if spec.get("replicas") is None:
             spec["replicas"] = 1
         strategy: Object = spec.get("strategy") or {}
@@ -67,18 +66,15 @@ class Deployment(Workload):
             spec["progressDeadlineSeconds"] = 600
 
     def content(self, obj: Object) -> Any:
-        """Return the content whose changes the generation counts."""
         # Annotations count: a rollback by annotation once was a change of the spec.
         return obj.get("spec"), meta(obj).get("annotations") or {}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         if ctx.subresource == "status":
             meta(obj)["generation"] = meta(old).get("generation", 0)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec: Object = obj["spec"]
         found = non_negative_errors(spec, _SPEC, ("replicas",))
         found += _selection_errors(spec)
@@ -96,11 +92,9 @@ class Deployment(Workload):
     revalidated_after = True
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         status: Object = obj.get("status") or {}
         found = non_negative_errors(
             status,
@@ -112,7 +106,6 @@ class Deployment(Workload):
         return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             f"{count(obj, 'status', 'readyReplicas')}/{replicas(obj)}",
@@ -141,34 +134,28 @@ class ReplicaSet(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         if spec.get("replicas") is None:
             spec["replicas"] = 1
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"status.replicas": str(count(obj, "status", "replicas"))}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec: Object = obj["spec"]
         return non_negative_errors(spec, _SPEC, ("replicas", "minReadySeconds")) + _selection_errors(spec)
 
     revalidated_after = True
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(_SPEC / "selector", obj["spec"].get("selector"), old["spec"].get("selector"))
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         status: Object = obj.get("status") or {}
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration", "terminatingReplicas"))
         return found + bounded_errors(status, _STATUS, counts) + _available_errors(status)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             replicas(obj),

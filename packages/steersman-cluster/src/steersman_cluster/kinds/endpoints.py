@@ -29,19 +29,16 @@ class Endpoints(Plain):
     columns = (columns.NAME, Column("Endpoints", description="Addresses and ports."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         shown = list(_subset_addresses(get_list(obj, "subsets")))
         return [columns.name(obj), _some(shown), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         for subset in get_list(obj, "subsets"):
             for port in get_list(subset, "ports"):
                 if not port.get("protocol"):
                     port["protocol"] = "TCP"
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         for index, subset in enumerate(get_list(obj, "subsets")):
             at = Path("subsets").at(index)
@@ -112,7 +109,6 @@ class EndpointSlice(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         ports = [_shown_port(port) for port in get_list(obj, "ports")]
         addresses = [address for item in get_list(obj, "endpoints") for address in get_list(item, "addresses")]
         return [
@@ -124,19 +120,16 @@ class EndpointSlice(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         for port in get_list(obj, "ports"):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         _without_empty_lists(obj)
         _drop_topology(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         _without_empty_lists(obj)
         count = meta(old).get("generation") or 0
         changed = self.content(obj) != self.content(old) or labels_of(obj) != labels_of(old)
@@ -145,13 +138,11 @@ class EndpointSlice(Plain):
             _drop_topology(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         # Endpoints that did not change are not judged again: older versions took more.
         same = obj.get("endpoints") == old.get("endpoints")
         return super().validate_update({**obj, "endpoints": []} if same else obj, old, ctx)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         kind = get_string(obj, "addressType")
         found = [required("addressType")] if not kind else check.enum("addressType", kind, ("FQDN", "IPv4", "IPv6"))
         found += _slice_ports(get_list(obj, "ports"))
@@ -163,11 +154,9 @@ class EndpointSlice(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable("addressType", obj.get("addressType"), old.get("addressType"))
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         if old is None and obj.get("addressType") == "FQDN":
             return ("spec.addressType: FQDN endpoints are deprecated",)
         return ()

@@ -65,9 +65,9 @@ class Event(Plain):
         Column("Last Seen", description="When it last happened."),
         Column("Type", description="Normal or Warning."),
         Column("Reason", description="What happened, in one word."),
-        Column("Object", description="What it happened to."),
+        Column("Object", description="The object that the event is about."),
         Column("Subobject", description="Which part of it.", priority=1),
-        Column("Source", description="Who says so.", priority=1),
+        Column("Source", description="The component that reports the event.", priority=1),
         Column("Message", description="What happened."),
         Column("First Seen", description="When it first happened.", priority=1),
         Column("Count", description="How often.", priority=1),
@@ -82,11 +82,9 @@ class Event(Plain):
     )
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         _fill(obj, _CORE_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         about = get_object(obj, "involvedObject")
         found = {f"involvedObject.{field}": get_string(about, field) for field in _REFERENCE}
         reporter = get_string(obj, "reportingComponent")
@@ -96,7 +94,6 @@ class Event(Plain):
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         about, source, series = get_object(obj, "involvedObject"), get_object(obj, "source"), obj.get("series")
         first = columns.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
         last = columns.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
@@ -122,11 +119,9 @@ class Event(Plain):
         ]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return legacy_errors(obj, "reportingComponent")
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return self.errors(obj)
 
 
@@ -161,7 +156,6 @@ class EventsEvent(Event):
     selectable = (*(f"regarding.{field}" for field in _REFERENCE), "reason", "reportingController", "type")
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         _fill(obj, _EVENTS_ALWAYS)
 
     def to_storage(self, obj: Object) -> Object:
@@ -181,7 +175,6 @@ class EventsEvent(Event):
         return _fill(made, _EVENTS_ALWAYS)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         about = get_object(obj, "regarding")
         found = {f"regarding.{field}": get_string(about, field) for field in _REFERENCE}
         for field in ("reason", "reportingController", "type"):
@@ -189,11 +182,9 @@ class EventsEvent(Event):
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return super().row(self.to_storage(obj), now)
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         core = self.to_storage(obj)
         found = legacy_errors(core, "reportingController") + _series(core)
         if not core.get("eventTime"):
@@ -207,7 +198,6 @@ class EventsEvent(Event):
         ]
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         new, before = self.to_storage(obj), self.to_storage(old)
         found = legacy_errors(new, "reportingController") + metadata.repeated_update(obj, old)
         if new.get("series") != before.get("series"):

@@ -162,7 +162,7 @@ def dns1035_label(value: str) -> Sequence[str]:
 
 
 def wildcard_subdomain(value: str) -> Sequence[str]:
-    """`*.` and a subdomain."""
+    """Return the errors of a DNS name that starts with `*.`."""
     found: list[str] = []
     if _size(value) > 253:
         found.append(_at_most(253))
@@ -251,7 +251,7 @@ def env_var_name(value: str) -> Sequence[str]:
 
 
 def http_header_name(value: str) -> Sequence[str]:
-    """Return the errors of an HTTP header name."""
+    """Return the errors of an HTTP header name, as probes and lifecycle handlers use it."""
     if _IS_HEADER(value):
         return ()
     text = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -346,5 +346,5 @@ _NAME_RULES: Final[dict[str, Rule]] = {
 
 
 def name_rule(rule: str) -> Rule:
-    """The rule that `Strategy.name_rule` names."""
+    """Return the check for a value of `Strategy.name_rule`."""
     return _NAME_RULES[rule]

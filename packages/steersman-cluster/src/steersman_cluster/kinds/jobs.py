@@ -43,7 +43,6 @@ class Job(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         if spec.get("parallelism") is None:
             if spec.get("completions") is None:
                 spec["completions"] = 1
@@ -66,7 +65,6 @@ class Job(Workload):
         default_failure_policy(spec)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         if not dig(obj, "spec", "manualSelector", default=False):
             _select_by_uid(obj)
@@ -75,7 +73,6 @@ class Job(Workload):
             meta(obj)["labels"] = dict(labels)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec: Object = obj["spec"]
         found = generated_selector_errors(obj) + _spec_errors(spec)
         completions = spec.get("completions") or 0
@@ -88,7 +85,6 @@ class Job(Workload):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         if ctx.subresource == "status":
             return super().validate_update(obj, old, ctx)
         again = metadata.repeated_update(obj, old)
@@ -98,15 +94,12 @@ class Job(Workload):
         return [*self.errors(obj), *again, *_spec_errors(spec), *_change_errors(spec, before, old)]
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         return status_errors(obj, old)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"status.successful": str(count(obj, "status", "succeeded"))}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             _state(obj),

@@ -80,7 +80,7 @@ def dns1035_label(path: str, value: str) -> list[FieldError]:
 
 
 def label_key(path: str, value: str) -> list[FieldError]:
-    """Return the errors of a label key."""
+    """Return field errors for a value that is not a qualified name (`domain/name`)."""
     return check(formats.label_key, path, value)
 
 
@@ -88,7 +88,7 @@ qualified_name = label_key
 
 
 def label_value(path: str, value: str) -> list[FieldError]:
-    """Return the errors of a label value."""
+    """Return field errors for a value that is not valid as a label (63 characters at most)."""
     return check(formats.label_value, path, value)
 
 
@@ -98,7 +98,7 @@ def path_segment(path: str, value: str) -> list[FieldError]:
 
 
 def port_name(path: str, value: str) -> list[FieldError]:
-    """Return the errors of a port name."""
+    """Return field errors for a value that is not an IANA service name (15 characters at most)."""
     return check(formats.port_name, path, value)
 
 
@@ -166,7 +166,7 @@ def duplicates(path: Path, values: Iterable[Any]) -> list[FieldError]:
 
 
 def labels(path: str, values: Mapping[str, str] | None) -> list[FieldError]:
-    """Return the errors of labels."""
+    """Return field errors for invalid keys and values of a label map."""
     found: list[FieldError] = []
     for key, value in sorted(values.items()) if values else ():
         found += check(formats.label_key, path, key)

@@ -48,7 +48,6 @@ class Ingress(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         ingresses: Sequence[Object] = dig(obj, "status", "loadBalancer", "ingress", default=[])
         addresses = {get_string(item, "ip") or get_string(item, "hostname") for item in ingresses} - {""}
@@ -63,12 +62,10 @@ class Ingress(Plain):
         ]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["status"] = {"loadBalancer": {}}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found: list[FieldError] = []
         default = spec.get("defaultBackend")
@@ -86,7 +83,6 @@ class Ingress(Plain):
         return found
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         annotation, name = annotations_of(obj).get(_CLASS_ANNOTATION), dig(obj, "spec", "ingressClassName")
         found = self.errors(obj)
         if annotation is not None and name is not None and annotation != name:
@@ -96,7 +92,6 @@ class Ingress(Plain):
         return found
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         if old is not None or _CLASS_ANNOTATION not in annotations_of(obj):
             return ()
         return (f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead",)
@@ -190,14 +185,13 @@ class IngressClass(Plain):
     generation = True
     columns = (
         columns.NAME,
-        Column("Controller", description="Who serves the class."),
+        Column("Controller", description="The controller of the class."),
         Column("Parameters", description="Where its parameters are."),
         columns.AGE,
     )
     revalidated = False
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         default = " (default)" if annotations_of(obj).get(_DEFAULT_CLASS) == "true" else ""
         parameters = spec.get("parameters")
@@ -208,17 +202,14 @@ class IngressClass(Plain):
         return [columns.name(obj) + default, get_string(spec, "controller"), shown, columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         if (parameters := get_object(obj, "spec").get("parameters")) is not None:
             parameters["scope"] = get_string(parameters, "scope") or "Cluster"
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         return _controller(get_string(spec, "controller")) + _parameters(spec.get("parameters"))
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found = metadata.repeated_update(obj, old)
         found += check.immutable(_SPEC / "controller", spec.get("controller"), before.get("controller"))
@@ -265,12 +256,10 @@ class NetworkPolicy(Plain):
     columns = (columns.NAME, Column("Pod-Selector", description="Which Pods it is for."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         selector = get_object(get_object(obj, "spec"), "podSelector")
         return [columns.name(obj), columns.label_selector(selector), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("podSelector", {})
         for rule in (*get_list(spec, "ingress"), *get_list(spec, "egress")):
@@ -280,7 +269,6 @@ class NetworkPolicy(Plain):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found = check.label_selector(_SPEC / "podSelector", spec.get("podSelector"))
         for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -364,15 +352,12 @@ class ServiceCIDR(Plain):
     columns = (columns.NAME, Column("CIDRs", description="The ranges."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), ",".join(get_list(get_object(obj, "spec"), "cidrs")), columns.age(obj, now)]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         path, ranges = _SPEC / "cidrs", get_list(get_object(obj, "spec"), "cidrs")
         if not ranges:
             return [required(path, "at least one CIDR required")]
@@ -390,10 +375,9 @@ class ServiceCIDR(Plain):
 class IPAddress(Plain):
     namespaced = False
     name_rule = "ip"
-    columns = (columns.NAME, Column("ParentRef", description="Whose address it is."))
+    columns = (columns.NAME, Column("ParentRef", description="The object that uses the address."))
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         parent = get_object(get_object(obj, "spec"), "parentRef")
         names = [get_string(parent, field) for field in ("group", "resource", "namespace", "name")]
         resource = f"{names[1]}.{names[0]}" if names[0] else names[1]
@@ -402,7 +386,6 @@ class IPAddress(Plain):
         return [columns.name(obj), shown, columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         parent = get_object(obj, "spec").get("parentRef")
         path = _SPEC / "parentRef"
         if parent is None:

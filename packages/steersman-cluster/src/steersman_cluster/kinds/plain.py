@@ -20,7 +20,7 @@ CREATED_AT = Column("Created At", "date", description=columns.AGE_TEXT)
 
 
 class Plain(Strategy):
-    """ObjectMeta's rules, a name and the time of creation."""
+    """The strategy of a kind with the rules of ObjectMeta, and the columns name and creation time."""
 
     namespaced = True
     qualified_finalizers = True
@@ -33,7 +33,7 @@ class Plain(Strategy):
     columns: tuple[Column, ...] = (columns.NAME, CREATED_AT)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
+        """Return the cells of an object, in the order of `columns`."""
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:

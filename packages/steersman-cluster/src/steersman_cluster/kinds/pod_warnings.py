@@ -74,7 +74,7 @@ def seccomp_warnings(path: Path, obj: Object, spec: Object) -> Iterator[str]:
 
 
 def spec_warnings(path: Path, spec: Object) -> Sequence[str]:
-    """Of a Pod's spec."""
+    """Return the deprecation and misuse warnings of a Pod spec, for `Warning` headers."""
     return list(_all(path, spec))
 
 

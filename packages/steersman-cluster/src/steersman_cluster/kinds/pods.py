@@ -61,7 +61,6 @@ class Pod(Plain):
     )
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         default_pod(obj)
 
     def early_warnings(self, obj: Object) -> Iterable[str]:
@@ -69,7 +68,6 @@ class Pod(Plain):
         return apparmor_warnings(obj)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         spec: Object = obj.setdefault("spec", {})
         drop_disabled(spec)
         status: Object = {"phase": "Pending", "qosClass": qos_class(spec)}
@@ -81,7 +79,6 @@ class Pod(Plain):
         set_apparmor_fields(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         door = ctx.subresource
         if door == "binding":
             return
@@ -105,17 +102,14 @@ class Pod(Plain):
             del meta(obj)["generation"]
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         return create_errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         if ctx.subresource == "binding":
             return []
         return _SUBRESOURCE_RULES.get(ctx.subresource, update_errors)(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         if old is not None or ctx.subresource:
             return ()
         found = list(name_warnings(obj, "the Pod's hostname"))
@@ -124,7 +118,6 @@ class Pod(Plain):
         return found
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         spec: Object = obj.get("spec") or {}
         status: Object = obj.get("status") or {}
         addresses: Sequence[Object] = get_list(status, "podIPs")
@@ -149,7 +142,6 @@ class Pod(Plain):
         return 1 if period < 0 else period
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return pod_row(obj, now)
 
 

@@ -172,7 +172,7 @@ def _positive(path: Path, value: int) -> list[FieldError]:
 
 
 def toleration_errors(found: list[FieldError], tolerations: Sequence[Object], path: Path) -> None:
-    """Tolerations of taints."""
+    """Append the errors of tolerations to `found`: keys, operators, effects, seconds."""
     for index, item in enumerate(tolerations):
         key, operator, effect = item.get("key") or "", item.get("operator") or "", item.get("effect") or ""
         value = item.get("value") or ""

@@ -37,7 +37,6 @@ class PodDisruptionBudget(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         least, most = (spec.get(field) for field in ("minAvailable", "maxUnavailable"))
         return [
@@ -49,17 +48,14 @@ class PodDisruptionBudget(Plain):
         ]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj.setdefault("spec", {})
         obj["status"] = dict.fromkeys(_COUNTS, 0)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return self._status(get_object(obj, "status")) if ctx.subresource else self.errors(obj)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found: list[FieldError] = []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
@@ -93,7 +89,6 @@ class LimitRange(Plain):
     columns = (columns.NAME, CREATED_AT)
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         for item in get_list(get_object(obj, "spec"), "limits"):
             if item.get("type") != "Container":
                 continue
@@ -104,7 +99,6 @@ class LimitRange(Plain):
                     item[field] = values
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         seen: set[str] = set()
         for index, item in enumerate(get_list(get_object(obj, "spec"), "limits")):
@@ -162,13 +156,12 @@ class ResourceQuota(Plain):
     has_status = True
     columns = (
         columns.NAME,
-        Column("Request", description="What is used of what may be requested."),
-        Column("Limit", description="What is used of what may be the limit."),
+        Column("Request", description="Used and allowed requests."),
+        Column("Limit", description="Used and allowed limits."),
         columns.AGE,
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         hard, used = (get_object(get_object(obj, "status"), field) for field in ("hard", "used"))
         shown = [(name, f"{name}: {used.get(name, '0')}/{hard[name]}") for name in sorted(hard)]
         requests = ", ".join(text for name, text in shown if not name.startswith("limits."))
@@ -176,11 +169,9 @@ class ResourceQuota(Plain):
         return [columns.name(obj), requests, limits, columns.age(obj, now)]
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         for name, value in get_object(get_object(obj, "spec"), "hard").items():
             path = (_SPEC / "hard").key(name)
@@ -192,14 +183,12 @@ class ResourceQuota(Plain):
         return found + _scopes(get_object(obj, "spec")) + _scope_selector(get_object(obj, "spec"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         new, was = (set(get_list(get_object(value, "spec"), "scopes")) for value in (obj, old))
         if new == was:
             return []
         return [field_invalid(_SPEC / "scopes", sorted(new) or None, check.IMMUTABLE)]
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old)
         return again if ctx.subresource else again + self.errors(obj) + self.changes(obj, old)
 

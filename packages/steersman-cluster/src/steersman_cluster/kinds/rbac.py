@@ -27,25 +27,20 @@ class Role(Plain):
     columns = (columns.NAME, CREATED_AT)
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         obj.setdefault("rules", None)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         obj["rules"] = obj.get("rules") or None
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         obj["rules"] = obj.get("rules") or None
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), meta(obj).get("creationTimestamp")]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         rules = enumerate(get_list(obj, "rules"))
         return [error for index, rule in rules for error in self._rule(Path("rules").at(index), rule)]
 
@@ -74,7 +69,6 @@ class ClusterRole(Role):
     namespaced = False
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found = super().errors(obj)
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
@@ -97,7 +91,7 @@ class RoleBinding(Plain):
     roles: Sequence[str] = ("Role", "ClusterRole")
     columns = (
         columns.NAME,
-        Column("Role", description="What is granted."),
+        Column("Role", description="The granted role."),
         columns.AGE,
         Column("Users", description="To which users.", priority=1),
         Column("Groups", description="To which groups.", priority=1),
@@ -105,7 +99,6 @@ class RoleBinding(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         role, subjects = get_object(obj, "roleRef"), get_list(obj, "subjects")
         users = [get_string(s, "name") for s in subjects if s.get("kind") == "User"]
         groups = [get_string(s, "name") for s in subjects if s.get("kind") == "Group"]
@@ -124,7 +117,6 @@ class RoleBinding(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         reference = obj.setdefault("roleRef", {})
         reference["apiGroup"] = get_string(reference, "apiGroup") or _GROUP
         for subject in get_list(obj, "subjects"):
@@ -132,7 +124,6 @@ class RoleBinding(Plain):
                 subject["apiGroup"] = _GROUP
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         reference, path = get_object(obj, "roleRef"), Path("roleRef")
         found: list[FieldError] = []
         if (group := get_string(reference, "apiGroup")) != _GROUP:
@@ -161,7 +152,6 @@ class RoleBinding(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         if obj.get("roleRef") == old.get("roleRef"):
             return []
         reference = get_object(obj, "roleRef")

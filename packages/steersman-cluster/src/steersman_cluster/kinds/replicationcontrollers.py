@@ -44,7 +44,6 @@ class ReplicationController(Workload):
     )
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec: Object = obj.setdefault("spec", {})
         if (template := spec.get("template")) is not None:
             default_template(template)
@@ -57,7 +56,6 @@ class ReplicationController(Workload):
             spec["replicas"] = 1
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec: Object = obj["spec"]
         found = non_negative_errors(spec, _SPEC, ("minReadySeconds",))
         selector: dict[str, str] = spec.get("selector") or {}
@@ -73,18 +71,15 @@ class ReplicationController(Workload):
         return found + always_errors(template, _SPEC / "template", "ReplicationController")
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         status: Object = obj.get("status") or {}
         counts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
         found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration"))
         return found + bounded_errors(status, _STATUS, counts)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"status.replicas": str(count(obj, "status", "replicas"))}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             replicas(obj),
@@ -110,19 +105,15 @@ class PodTemplate(Workload):
     )
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         default_template(obj.setdefault("template", {}))
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return template_errors(obj.get("template") or {}, Path("template"))
 
     def content(self, obj: Object) -> Any:
-        """Return the content whose changes the generation counts."""
         return obj.get("template")
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             *container_cells(dig(obj, "template", "spec", "containers")),

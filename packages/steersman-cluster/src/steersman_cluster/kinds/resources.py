@@ -36,11 +36,9 @@ class DeviceClass(Plain):
     columns = (columns.NAME, columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         obj.setdefault("spec", {})
 
 
@@ -51,7 +49,6 @@ class ResourceClaim(Plain):
     columns = (columns.NAME, Column("State", description="Whether it is allocated and used."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         status = get_object(obj, "status")
         states = ["deleted"] if meta(obj).get("deletionTimestamp") else []
         allocated = status.get("allocation") is not None
@@ -61,15 +58,12 @@ class ResourceClaim(Plain):
         return [columns.name(obj), ",".join(states), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         _default_requests(obj.setdefault("spec", {}))
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {}
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
 
 
@@ -79,15 +73,12 @@ class ResourceClaimTemplate(Plain):
     columns = (columns.NAME, columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         _default_requests(obj.setdefault("spec", {}).setdefault("spec", {}))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(Path("spec"), obj.get("spec"), old.get("spec"))
 
 
@@ -99,13 +90,12 @@ class ResourceSlice(Plain):
     columns = (
         columns.NAME,
         Column("Node", description="Where the devices are."),
-        Column("Driver", description="Whose they are."),
+        Column("Driver", description="The driver of the devices."),
         Column("Pool", description="Which pool they belong to."),
         columns.AGE,
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         node = "<all>" if spec.get("allNodes") else get_string(spec, "nodeName")
         pool = get_string(get_object(spec, "pool"), "name")

@@ -33,7 +33,6 @@ class PriorityClass(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             obj.get("value") or 0,
@@ -43,16 +42,13 @@ class PriorityClass(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         # Counted on creation only.
         meta(obj)["generation"] = meta(old).get("generation", 1)
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         name, value = columns.name(obj), obj.get("value") or 0
         found: list[FieldError] = []
         if name.startswith("system-"):
@@ -68,7 +64,6 @@ class PriorityClass(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         found: list[FieldError] = []
         if (obj.get("value") or 0) != (old.get("value") or 0):
             found.append(field_forbidden("value", "may not be changed in an update."))
@@ -85,11 +80,9 @@ class RuntimeClass(Plain):
     columns = (columns.NAME, Column("Handler", description="Which runtime runs its Pods."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), get_string(obj, "handler"), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         handler = get_string(obj, "handler")
         found = check.dns_label("handler", handler) if handler else [required("handler")]
         for name, value in get_object(get_object(obj, "overhead"), "podFixed").items():
@@ -98,11 +91,9 @@ class RuntimeClass(Plain):
         return found + check.labels("scheduling.nodeSelector", selector)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return self.changes(obj, old)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable("handler", obj.get("handler"), old.get("handler"))
 
 

@@ -34,7 +34,7 @@ _POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
 def is_headless(spec: Object) -> bool:
-    """Return whether a Service is headless."""
+    """Return whether a Service has `clusterIP: None`."""
     return spec.get("clusterIPs") == ["None"]
 
 

@@ -46,12 +46,10 @@ class Service(Plain):
     selectable = ("spec.clusterIP", "spec.type")
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         spec: Object = get_object(obj, "spec")
         return {"spec.clusterIP": get_string(spec, "clusterIP"), "spec.type": get_string(spec, "type")}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec: Object = get_object(obj, "spec")
         addresses = spec.get("clusterIPs") or [columns.NONE]
         return [
@@ -65,7 +63,6 @@ class Service(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         _default_affinity(spec)
         kind = spec["type"] = get_string(spec, "type") or "ClusterIP"
@@ -85,7 +82,6 @@ class Service(Plain):
                     ingress.setdefault("ipMode", "VIP")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         spec = obj["spec"]
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
@@ -93,7 +89,6 @@ class Service(Plain):
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         if ctx.subresource == "status":
             obj["spec"] = old.get("spec", {})
             obj.setdefault("status", {}).setdefault("loadBalancer", {})
@@ -110,18 +105,15 @@ class Service(Plain):
             obj["status"] = {**obj["status"], "loadBalancer": {}}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return service_errors(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         again = metadata.repeated_update(obj, old)
         if ctx.subresource == "status":
             return again + _balancer_errors(obj)
         return again + service_changes(obj, old) + service_errors(obj, old)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         return () if ctx.subresource else _warnings(obj)
 
 

@@ -58,7 +58,6 @@ class StatefulSet(Workload):
     )
 
     def default_own(self, obj: Object, spec: Object) -> None:
-        """Set the defaults of the kind outside of the template."""
         if not spec.get("podManagementPolicy"):
             spec["podManagementPolicy"] = "OrderedReady"
         update: Object = spec.get("updateStrategy") or {}
@@ -85,12 +84,10 @@ class StatefulSet(Workload):
             claim["status"] = {"phase": "Pending", **get_object(claim, "status")}
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         super().prepare_create(obj, ctx)
         _drop_disabled(obj, None)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         _drop_disabled(obj, old)
         super().prepare_update(obj, old, ctx)
 
@@ -98,7 +95,6 @@ class StatefulSet(Workload):
     revalidated_after = True
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         found = _set_errors(obj["spec"])
         for index, claim in enumerate(obj["spec"].get("volumeClaimTemplates") or ()):
             at = (_SPEC / "volumeClaimTemplates").at(index) / "spec"
@@ -108,18 +104,15 @@ class StatefulSet(Workload):
         return found
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return _set_errors(obj["spec"])
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         new, before = (
             {key: value for key, value in item["spec"].items() if key not in _CHANGEABLE} for item in (obj, old)
         )
         return [] if new == before else [field_forbidden(_SPEC, _FORBIDDEN)]
 
     def status_errors(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a change of a subresource."""
         status: Object = obj.get("status") or {}
         counts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
         found = non_negative_errors(status, _STATUS, ("replicas", *counts, "observedGeneration", "collisionCount"))
@@ -131,7 +124,6 @@ class StatefulSet(Workload):
         return found + collision_errors(status, old.get("status") or {}, _STATUS)
 
     def warnings(self, obj: Object, old: Object | None, ctx: WriteContext) -> Sequence[str]:
-        """Return warnings for the client."""
         found = list(super().warnings(obj, old, ctx))
         limit = dig(obj, "spec", "revisionHistoryLimit")
         if not ctx.subresource and limit is not None and limit < 0:
@@ -139,7 +131,6 @@ class StatefulSet(Workload):
         return found
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [
             columns.name(obj),
             f"{count(obj, 'status', 'readyReplicas')}/{replicas(obj)}",
@@ -152,11 +143,9 @@ class ControllerRevision(Plain):
     """apps/v1 ControllerRevision: a numbered snapshot that never changes."""
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         return non_negative_errors(obj, Path(""), ("revision",))
 
     def validate_create(self, obj: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a new object."""
         found = self.errors(obj)
         data = obj.get("data")
         if data is None:
@@ -166,7 +155,6 @@ class ControllerRevision(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         found = super().validate_update(obj, old, ctx)
         return found + check.immutable("data", obj.get("data"), old.get("data"))
 
@@ -178,7 +166,6 @@ class ControllerRevision(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         owner = next((item for item in meta(obj).get("ownerReferences") or () if item.get("controller")), None)
         return [columns.name(obj), _owner(owner), obj.get("revision") or 0, columns.age(obj, now)]
 

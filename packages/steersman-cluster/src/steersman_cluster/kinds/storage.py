@@ -49,11 +49,9 @@ class PersistentVolume(Plain):
     selectable = ("name",)
 
     def fields(self, obj: Object) -> Mapping[str, str]:
-        """Return the values for field selectors."""
         return {"name": columns.name(obj)}
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec, status = get_object(obj, "spec"), get_object(obj, "status")
         claim = spec.get("claimRef")
         gone = meta(obj).get("deletionTimestamp") is not None
@@ -72,7 +70,6 @@ class PersistentVolume(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec, status = obj.setdefault("spec", {}), obj.setdefault("status", {})
         status["phase"] = get_string(status, "phase") or "Pending"
         spec["persistentVolumeReclaimPolicy"] = get_string(spec, "persistentVolumeReclaimPolicy") or "Retain"
@@ -81,11 +78,9 @@ class PersistentVolume(Plain):
             host.setdefault("type", "")
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a changed object."""
         super().prepare_update(obj, old, ctx)
         if ctx.subresource == "status":
             status, before = get_object(obj, "status"), get_object(old, "status")
@@ -94,7 +89,6 @@ class PersistentVolume(Plain):
                 status["lastPhaseTransitionTime"] = ctx.now
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         modes, policy = get_list(spec, "accessModes"), get_string(spec, "persistentVolumeReclaimPolicy")
         found = mode_errors(modes) if modes else [required(_SPEC / "accessModes")]
@@ -108,7 +102,6 @@ class PersistentVolume(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         spec, before = get_object(obj, "spec"), get_object(old, "spec")
         found: list[FieldError] = []
         changed = [source for source in _SOURCES if spec.get(source) != before.get(source)]
@@ -180,7 +173,7 @@ class StorageClass(Plain):
     revalidated = False
     columns = (
         columns.NAME,
-        Column("Provisioner", description="Who makes the volumes."),
+        Column("Provisioner", description="The provisioner of volumes."),
         Column("ReclaimPolicy", description="What becomes of released volumes."),
         Column("VolumeBindingMode", description="When volumes are bound."),
         Column("AllowVolumeExpansion", description="Whether claims may grow."),
@@ -188,7 +181,6 @@ class StorageClass(Plain):
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         default = " (default)" if annotations_of(obj).get(_DEFAULT_CLASS) == "true" else ""
         return [
             columns.name(obj) + default,
@@ -200,16 +192,13 @@ class StorageClass(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         obj.setdefault("reclaimPolicy", "Delete")
         obj.setdefault("volumeBindingMode", "Immediate")
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return metadata.repeated_update(obj, old) + self.changes(obj, old)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         provisioner = get_string(obj, "provisioner")
         found = [] if provisioner else [required("provisioner")]
         if provisioner:
@@ -221,7 +210,6 @@ class StorageClass(Plain):
         return found + check.enum("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
@@ -242,7 +230,7 @@ class CSIDriver(Plain):
     columns = (
         columns.NAME,
         Column("AttachRequired", "boolean", description="Whether volumes are attached to nodes."),
-        Column("PodInfoOnMount", "boolean", description="Whether mounts are told about Pods."),
+        Column("PodInfoOnMount", "boolean", description="Whether mounts receive information about Pods."),
         Column("StorageCapacity", "boolean", description="Whether capacity is published."),
         Column("TokenRequests", description="Audiences of tokens."),
         Column("RequiresRepublish", "boolean", description="Whether mounts are repeated."),
@@ -253,12 +241,10 @@ class CSIDriver(Plain):
     generation = True
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         # The generation of a driver is not set on creation, only counted on changes.
         return
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         audiences = [get_string(request, "audience") for request in get_list(spec, "tokenRequests")]
         return [
@@ -273,7 +259,6 @@ class CSIDriver(Plain):
         ]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("attachRequired", True)
         for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
@@ -283,7 +268,6 @@ class CSIDriver(Plain):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         found = _driver_name(Path("metadata.name"), columns.name(obj))
         policy = get_string(spec, "fsGroupPolicy")
@@ -294,7 +278,6 @@ class CSIDriver(Plain):
         return found
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         path, spec, before = _SPEC, get_object(obj, "spec"), get_object(old, "spec")
         return check.immutable(path / "attachedRequired", spec.get("attachRequired"), before.get("attachRequired"))
 
@@ -306,11 +289,9 @@ class CSINode(Plain):
     columns = (columns.NAME, Column("Drivers", "integer", description="How many drivers there are."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), len(get_list(get_object(obj, "spec"), "drivers")), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         for index, driver in enumerate(get_list(get_object(obj, "spec"), "drivers")):
             path = (_SPEC / "drivers").at(index)
@@ -327,15 +308,14 @@ class VolumeAttachment(Plain):
     has_status = True
     columns = (
         columns.NAME,
-        Column("Attacher", format="name", description="Who attaches."),
-        Column("PV", description="What is attached."),
+        Column("Attacher", format="name", description="The driver that attaches the volume."),
+        Column("PV", description="The attached volume."),
         Column("Node", description="Where."),
         Column("Attached", "boolean", description="Whether it is."),
         columns.AGE,
     )
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         spec = get_object(obj, "spec")
         volume = dig(spec, "source", "persistentVolumeName", default="")
         attached = dig(obj, "status", "attached", default=False)
@@ -345,15 +325,12 @@ class VolumeAttachment(Plain):
         ]  # fmt: skip
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         obj.setdefault("status", {}).setdefault("attached", False)
 
     def prepare_create(self, obj: Object, ctx: WriteContext) -> None:
-        """Set the fields that the API server owns in a new object."""
         obj["status"] = {"attached": False}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         spec = get_object(obj, "spec")
         source, path = get_object(spec, "source"), _SPEC / "source"
         found = _driver_name(_SPEC / "attacher", get_string(spec, "attacher"))
@@ -366,7 +343,6 @@ class VolumeAttachment(Plain):
         return found + check.dns_subdomain(_SPEC / "nodeName", get_string(spec, "nodeName"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         return check.immutable(_SPEC, obj.get("spec"), old.get("spec"))
 
 
@@ -374,7 +350,6 @@ class CSIStorageCapacity(Plain):
     unconditional_update = False
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found = check.dns_subdomain("storageClassName", get_string(obj, "storageClassName"))
         for field in ("capacity", "maximumVolumeSize"):
             if obj.get(field) is not None:
@@ -382,21 +357,18 @@ class CSIStorageCapacity(Plain):
         return found + check.label_selector(Path("nodeTopology"), obj.get("nodeTopology"))
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         fields = ("nodeTopology", "storageClassName")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 
 
 class VolumeAttributesClass(Plain):
     namespaced = False
-    columns = (columns.NAME, Column("DriverName", description="Whose attributes."), columns.AGE)
+    columns = (columns.NAME, Column("DriverName", description="The driver of the attributes."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), get_string(obj, "driverName"), columns.age(obj, now)]
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found = _driver_name(Path("driverName"), get_string(obj, "driverName"))
         parameters = get_object(obj, "parameters")
         if not parameters:
@@ -404,7 +376,6 @@ class VolumeAttributesClass(Plain):
         return found + _parameters(parameters)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:
-        """Return the errors of immutable fields, except those of metadata."""
         fields = ("driverName", "parameters")
         return [error for field in fields for error in check.immutable(field, obj.get(field), old.get(field))]
 

@@ -34,11 +34,9 @@ class WebhookConfiguration(Plain):
     columns = (columns.NAME, Column("Webhooks", "integer", description="How many webhooks."), columns.AGE)
 
     def row(self, obj: Object, now: float) -> list[Any]:
-        """Return the cells of the row in a table."""
         return [columns.name(obj), len(get_list(obj, "webhooks")), columns.age(obj, now)]
 
     def default(self, obj: Object) -> None:
-        """Set the defaults of absent fields."""
         for hook in get_list(obj, "webhooks"):
             hook.setdefault("failurePolicy", "Fail")
             hook.setdefault("matchPolicy", "Equivalent")
@@ -53,7 +51,6 @@ class WebhookConfiguration(Plain):
                 rule.setdefault("scope", "*")
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Return the errors of a new or changed object, except those of its metadata."""
         found: list[FieldError] = []
         seen: set[str] = set()
         for index, hook in enumerate(get_list(obj, "webhooks")):
@@ -66,7 +63,6 @@ class WebhookConfiguration(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        """Return the errors of a changed object."""
         return metadata.repeated_create(obj, old, False, self.name_rule) + self.errors(obj)
 
     def _hook(self, path: Path, hook: Object) -> list[FieldError]:

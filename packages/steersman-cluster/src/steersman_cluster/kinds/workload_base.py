@@ -23,7 +23,7 @@ POD_NAMES = "Pod names and hostnames"
 
 
 class Workload(Plain):
-    """A kind with `spec.template`."""
+    """The strategy of kinds with a Pod template in their spec."""
 
     generation = True
     has_status = True
@@ -91,7 +91,7 @@ class Workload(Plain):
 
 
 def name_warnings(obj: Object, where: str = POD_NAMES) -> Sequence[str]:
-    """A name that is no DNS label makes odd host names."""
+    """Return a warning for a name that is not a DNS label, because host names of Pods derive from it."""
     name = meta(obj).get("name") or ""
     if not (texts := formats.dns_label(name)):
         return ()

@@ -45,7 +45,7 @@ def container_cells(containers: Iterable[Object] | None) -> list[Any]:
 
 
 def pod_row(pod: Object, now: float) -> list[Any]:
-    """The cells of `POD_COLUMNS`."""
+    """Return the cells of a Pod in `POD_COLUMNS`, with kubectl's computed status."""
     spec: Object = pod.get("spec") or {}
     status: Object = pod.get("status") or {}
     ready, total, reason, restarts = _summary(pod, spec, status, now)

@@ -81,7 +81,7 @@ class Runtime(Protocol):
 
 
 class NodePod:
-    """A Pod of an agent."""
+    """The agent's record of one Pod: its object, its state and the pending write."""
 
     __slots__ = ("deleted", "node", "pod_state", "sent", "timer", "waiting", "writing")
 
@@ -98,17 +98,17 @@ class NodePod:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the Pod."""
+        """`metadata.namespace` of the Pod."""
         return namespace_of(self.pod_state.pod)
 
     @property
     def name(self) -> str:
-        """The name of the Pod."""
+        """`metadata.name` of the Pod."""
         return name_of(self.pod_state.pod)
 
     @property
     def uid(self) -> str:
-        """The UID of the Pod."""
+        """`metadata.uid`, which distinguishes Pods that had the same name."""
         return self.pod_state.uid
 
 

@@ -70,7 +70,7 @@ class Fault:
         return fault
 
     def shown(self) -> dict[str, Any]:
-        """Return the fault as JSON."""
+        """Return the JSON of the fault for responses."""
         found: dict[str, Any] = {"verb": self.verb, "sources": list(self.sources)}
         if self.verb in _NETWORK:
             found |= {"destinations": list(self.destinations), "oneWay": self.one_way}

@@ -58,7 +58,7 @@ class Role(Enum):
 
 
 class Stage(Enum):
-    """The state of a container."""
+    """The stage of a container's life: waiting, starting, running, stopping or ended."""
 
     WAITING = "waiting"
     """Not running: never started, or waiting for its restart; see `Container.exit`."""
@@ -70,7 +70,7 @@ class Stage(Enum):
 
 
 class Preparation(Enum):
-    """The state of the preparation of the node for the Pod."""
+    """Whether the node is prepared for the Pod (address, directories, volumes), and whether it was requested."""
 
     NO = "no"
     YES = "yes"
@@ -192,12 +192,12 @@ class PodState:
 
     @property
     def uid(self) -> str:
-        """The UID of the Pod."""
+        """`metadata.uid` of the Pod."""
         return uid_of(self.pod)
 
     @property
     def spec(self) -> Object:
-        """The spec of the Pod."""
+        """The spec in the last version of the Pod's object."""
         return self.pod.get("spec") or {}
 
     @property
@@ -220,7 +220,7 @@ class PodState:
         return float(dig(self.pod, "spec", "terminationGracePeriodSeconds", default=30))
 
     def container(self, name: str) -> Container | None:
-        """Return the container of that name."""
+        """Return the container of that name, or `None`."""
         return next((c for c in self.containers if c.name == name), None)
 
     @property

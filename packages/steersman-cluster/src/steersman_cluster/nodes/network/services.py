@@ -28,7 +28,7 @@ class ServiceStore:
     _owners: dict[ServiceName, ServiceName] = field(default_factory=dict[ServiceName, ServiceName])
 
     def put_service(self, service: Object) -> ServiceName:
-        """Store a Service; return its name."""
+        """Store a new version of a Service; returns its name."""
         name = (namespace_of(service), name_of(service))
         if name not in self.services:
             self.namespaces[name[0]] = self.namespaces.get(name[0], 0) + 1
@@ -36,7 +36,7 @@ class ServiceStore:
         return name
 
     def drop_service(self, name: ServiceName) -> None:
-        """Forget a Service."""
+        """Remove a deleted Service."""
         if self.services.pop(name, None) is not None:
             self.namespaces[name[0]] -= 1
             if not self.namespaces[name[0]]:
