@@ -124,7 +124,7 @@ async def test_a_pod_whose_volume_exceeds_its_limit_is_evicted_with_the_words_of
         await place.pod(name, fields, volumes=[{"name": "v", "emptyDir": {"sizeLimit": "100k"}}])
         await place.until(name, lambda s: s.get("phase") == "Running")
     await until(lambda: place.log("full"), lambda log: "full" in log)
-    await place.node.agent.runtime.check_volume_sizes()  # type: ignore[attr-defined]
+    await place.node.agent.runtime.measurements.check_volume_sizes()  # type: ignore[attr-defined]
     status = await place.until("full", lambda s: s.get("phase") == "Failed")
     assert (status["reason"], status["message"]) == (
         "Evicted",

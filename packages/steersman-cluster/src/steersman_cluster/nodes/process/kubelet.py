@@ -83,7 +83,7 @@ class ProcessKubelet:
             output.put_nowait((stream, data))
 
         try:
-            process = await self._runtime.open(run, command, hear, stdin=stdin, tty=tty)
+            process = await self._runtime.commands.open(run, command, hear, stdin=stdin, tty=tty)
         except (OSError, LaunchError) as problem:
             said = (problem.strerror if isinstance(problem, OSError) else None) or problem
             raise APIError(
