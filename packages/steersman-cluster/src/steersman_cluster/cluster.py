@@ -169,6 +169,7 @@ class DevCluster:
             self.server.key_set_address = self.server.auth.tokens.issuer
         else:
             self.server.kubernetes.publish(self.options.host, self.port)
+        self.server.aggregation.publish(self.authority)
         credential = self.authority.client(ADMIN.name, ("system:masters",))
         write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
 

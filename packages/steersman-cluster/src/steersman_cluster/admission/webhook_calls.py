@@ -99,7 +99,10 @@ class WebhookCaller:
             host = f"{service.get('name')}.{service.get('namespace')}.svc"
             shown_port = service.get("port") or 443
             shown = cleaned(f"https://{host}:{shown_port}/{service.get('path') or ''}")
-            address, port = self._resolve(service, shown, timeout)
+            try:
+                address, port = self.resolve(service)
+            except CallError as problem:
+                raise CallError(f"Post {json.dumps(_shown(shown, timeout))}: {problem}") from None
             return await self._post(shown, _Server(context, host, f"{_bracketed(address)}:{port}"), body, timeout)
         return await self._post(cleaned(config.get("url") or ""), _Server(context), body, timeout)
 
@@ -185,22 +188,22 @@ class WebhookCaller:
             self._contexts[bundle] = context
         return context
 
-    def _resolve(self, service: Object, shown: str, timeout: float) -> tuple[str, int]:
+    def resolve(self, service: Object) -> tuple[str, int]:
+        """Return host and port of a ready endpoint of a Service. Raises `CallError` where there is none."""
         namespace, name = service.get("namespace") or "", service.get("name") or ""
         port: int = service.get("port") or 443
         for key in ((namespace, name, port), (namespace, name)):
             if (found := self.services.get(key)) is not None:
                 return found
-        prefix = f"Post {json.dumps(_shown(shown, timeout))}: "
         stored = self._reader.get("", "services", namespace, name)
         if stored is None:
-            raise CallError(f'{prefix}service "{name}" not found')
+            raise CallError(f'service "{name}" not found')
         spec = get_object(stored, "spec")
         if spec.get("type") == "ExternalName":
             return str(spec.get("externalName") or ""), port
         wanted = next((item for item in get_objects(spec, "ports") if item.get("port") == port), None)
         if wanted is None:
-            raise CallError(f'{prefix}no service port {port} found for service "{name}"')
+            raise CallError(f'no service port {port} found for service "{name}"')
         for slice_ in self._reader.list("discovery.k8s.io", "endpointslices", namespace):
             if labels_of(slice_).get("kubernetes.io/service-name") == name and (
                 found := _ready_in_slice(slice_, wanted.get("name") or "")
@@ -209,7 +212,7 @@ class WebhookCaller:
         endpoints = self._reader.get("", "endpoints", namespace, name)
         if endpoints is not None and (found := _ready_in_endpoints(endpoints, wanted.get("name") or "")):
             return found
-        raise CallError(f'{prefix}no endpoints available for service "{name}"')
+        raise CallError(f'no endpoints available for service "{name}"')
 
 
 def _ready_in_slice(slice_: Object, port_name: str) -> tuple[str, int] | None:

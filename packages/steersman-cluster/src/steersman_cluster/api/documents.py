@@ -7,6 +7,7 @@ import hashlib
 import re
 from typing import Any, Final
 
+from steersman_cluster.api.aggregation import discovered
 from steersman_cluster.api.builtins import facts, groups
 from steersman_cluster.api.health import HEALTH_PATHS, is_health, serve_health
 from steersman_cluster.api.interfaces import ResourceType, Server
@@ -30,7 +31,7 @@ class Documents:
     def __init__(self, server: Server) -> None:
         self._server = server
         self._openapi = OpenAPI(server)
-        self._kept: dict[str, tuple[int, bytes]] = {}
+        self._kept: dict[str, tuple[tuple[int, int], bytes]] = {}
 
     async def serve(self, request: Request) -> Response:  # noqa: C901 - one path after the other
         """Answer, with a 404 for unknown paths."""
@@ -88,11 +89,12 @@ class Documents:
     def _groups(self) -> list[str]:
         """Groups in the order of the real server, custom ones after them by name."""
         known = [group["metadata"].get("name", "") for group in facts()["groups"]]
-        custom = sorted({t.group for t in self._server.registry.all()} - set(known))
-        return [*known, *custom]
+        custom = {t.group for t in self._server.registry.all()} | set(self._server.aggregation.groups())
+        return [*known, *sorted(custom - set(known))]
 
     def _versions(self, group: str) -> list[str]:
         found = {t.version for t in self._server.registry.all() if t.group == group}
+        found.update(self._server.aggregation.versions(group))
         return sorted(found, key=_priority, reverse=True)
 
     def _group(self, name: str) -> Object:
@@ -148,7 +150,7 @@ class Documents:
         return self._shown(request, body)
 
     def _aggregated(self, *, core: bool) -> Response:
-        serial = self._server.registry.serial
+        serial = (self._server.registry.serial, self._server.aggregation.serial)
         kept = self._kept.get("core" if core else "groups")
         if kept is None or kept[0] != serial:
             names = [name for name in self._groups() if (name == "") is core]
@@ -170,7 +172,8 @@ class Documents:
         versions = [
             {
                 "version": version,
-                "resources": [_discovered(t) for t in self._types(group, version)],
+                "resources": discovered(self._server.aggregation.resources(group, version))
+                or [_discovered(t) for t in self._types(group, version)],
                 "freshness": "Current",
             }
             for version in self._versions(group)

@@ -387,8 +387,31 @@ class OpenWatch(Protocol):
         ...
 
 
+class AggregatedResources(Protocol):
+    """The resources that aggregated API servers serve."""
+
+    serial: int
+
+    def groups(self) -> list[str]:
+        """Return the groups."""
+        ...
+
+    def versions(self, group: str) -> list[str]:
+        """Return the versions of a group."""
+        ...
+
+    def resources(self, group: str, version: str) -> list[Object]:
+        """Return the entries of a version in an `APIResourceList`."""
+        ...
+
+
 class Server(Protocol):
     """The API server as its parts use it."""
+
+    @property
+    def aggregation(self) -> AggregatedResources:
+        """The aggregated API servers."""
+        ...
 
     @property
     def address(self) -> str:

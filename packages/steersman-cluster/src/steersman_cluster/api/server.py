@@ -22,6 +22,7 @@ from steersman.pki import Authority
 from steersman.telemetry.log import get_logger
 from steersman_cluster import schema
 from steersman_cluster.admission import Admission
+from steersman_cluster.api.aggregation import Aggregation
 from steersman_cluster.api.builtins import Builtins
 from steersman_cluster.api.conversions import Conversions
 from steersman_cluster.api.definitions import Definitions
@@ -100,6 +101,7 @@ class APIServer:
         self.kubernetes = KubernetesService(self)
         self.builtins.register()
         self.definitions = Definitions(self)
+        self.aggregation = Aggregation(self)
         self.documents = Documents(self)
         self.extensions: dict[str, Extension] = {}
         """By the part of the path that follows `/steersman.dev/`."""
@@ -118,6 +120,7 @@ class APIServer:
         """End all watches and the connections to webhooks."""
         for watch in tuple(self.watches):
             watch.end()
+        await self.aggregation.close()
         await self.admission.close()
 
     # Requests.
@@ -163,7 +166,10 @@ class APIServer:
             if entry is not None:
                 entry.authorized(*self.auth.authorizer.authorize(user, attributes))
             self.auth.authorize(user, attributes)
-            if info.resource:
+            aggregated = await self.aggregation.serve(request, user)
+            if aggregated is not None:
+                response = aggregated
+            elif info.resource:
                 response = await self.verbs.serve(request, info, user, warnings)
             elif request.path.startswith(PREFIX):
                 response = await extended(self.extensions, request)
@@ -239,6 +245,7 @@ class APIServer:
         group, plural = event.resource
         item = event.item
         self.event_expiry.written(event)
+        self.aggregation.changed(event)
         self.auth.changed(group, plural, item.namespace, item.name)
         self.admission.changed(group, plural, item.namespace, item.name)
         if group == "apiextensions.k8s.io":

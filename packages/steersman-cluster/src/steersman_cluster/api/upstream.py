@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ import httptools
 from steersman_cluster.api.messages import Request, Response, Socket
 from steersman_cluster.kubelet import Connection
 
-__all__ = ["repeat"]
+__all__ = ["Upstream", "repeat"]
 
 _HOP: Final = frozenset(
     (
@@ -29,13 +30,31 @@ _HOP: Final = frozenset(
 _PROTOCOLS: Final = "sec-websocket-protocol"
 _BEARER: Final = "base64url.bearer.authorization.k8s.io."
 """A web socket protocol that is a token."""
+_IDENTITY: Final = ("x-remote-", "impersonate-")
 _FIRST_WORD: Final = 30.0
 """Seconds for the other side to begin its answer."""
 _CHUNK: Final = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """How an upstream server is called that trusts this server."""
+
+    name: str
+    """The name in its certificate."""
+    context: ssl.SSLContext
+    headers: tuple[tuple[str, str], ...]
+    """The identity of the user, in place of such headers of the request."""
+
+
 async def repeat(
-    request: Request, path: str, host: str, connect: Callable[[], Awaitable[Connection]], *, secure: bool = False
+    request: Request,
+    path: str,
+    host: str,
+    connect: Callable[[], Awaitable[Connection]],
+    *,
+    secure: bool = False,
+    upstream: Upstream | None = None,
 ) -> Response:
     """Return the response, or the connection after an upgrade.
 
@@ -45,6 +64,7 @@ async def repeat(
         host: The value of the header Host.
         connect: Opens the connection to the upstream server.
         secure: Whether the upstream server uses TLS; its certificate is not verified.
+        upstream: How a server is called that trusts this one; then its certificate is verified.
 
     Raises:
         OSError: The connection failed.
@@ -54,9 +74,11 @@ async def repeat(
         async with asyncio.timeout(_FIRST_WORD):
             connection = await connect()
             try:
-                if secure:
+                if upstream is not None:
+                    await connection[1].start_tls(upstream.context, server_hostname=upstream.name)
+                elif secure:
                     await connection[1].start_tls(_unverified())
-                return await _exchange(request, path, host, connection)
+                return await _exchange(request, path, host, connection, upstream.headers if upstream else ())
             except BaseException:
                 connection[1].close()
                 raise
@@ -105,7 +127,7 @@ def _upgrade(request: Request) -> str:
     return (request.headers.get("Upgrade") or "") if wanted else ""
 
 
-def _head(request: Request, path: str, host: str, upgrade: str) -> bytes:
+def _head(request: Request, path: str, host: str, upgrade: str, identity: Sequence[tuple[str, str]]) -> bytes:
     target = quote(path, safe="/!$&'()*+,;=:@~-._") + (f"?{request.query}" if request.query else "")
     lines = [f"{request.method} {target} HTTP/1.1", f"Host: {host}"]
     lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
@@ -113,17 +135,20 @@ def _head(request: Request, path: str, host: str, upgrade: str) -> bytes:
         if name.lower() == _PROTOCOLS:
             kept = [protocol for protocol in map(str.strip, value.split(",")) if not protocol.startswith(_BEARER)]
             lines += [f"{name}: {', '.join(kept)}"] if kept else []
-        elif name.lower() not in _HOP:
+        elif name.lower() not in _HOP and not (identity and name.lower().startswith(_IDENTITY)):
             lines.append(f"{name}: {value}")
+    lines += [f"{name}: {value}" for name, value in identity]
     if request.body:
         lines.append(f"Content-Length: {len(request.body)}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
 
-async def _exchange(request: Request, path: str, host: str, connection: Connection) -> Response:
+async def _exchange(
+    request: Request, path: str, host: str, connection: Connection, identity: Sequence[tuple[str, str]]
+) -> Response:
     reader, writer = connection
     upgrade = _upgrade(request)
-    writer.write(_head(request, path, host, upgrade) + request.body)
+    writer.write(_head(request, path, host, upgrade, identity) + request.body)
     answer = _ResponseReader()
     parser = httptools.HttpResponseParser(answer)
     while not answer.begun:

@@ -1,7 +1,7 @@
 """APIService, FlowSchema, PriorityLevelConfiguration and CertificateSigningRequest: what clients see of them.
 
-None of them does anything in the embedded cluster: no API is aggregated and no request is queued; only their form is
-that of the API server, so that manifests apply and `kubectl get` shows them.
+APIServices with a Service are served by `api.aggregation`. The others do nothing in the embedded cluster: no request is
+queued; only their form is that of the API server, so that manifests apply and `kubectl get` shows them.
 """
 
 from __future__ import annotations
