@@ -30,7 +30,7 @@ RESOURCES = [
 
 
 class Wardle:
-    """An aggregated API server: its responses repeat the request, and it trusts only the certificate of this cluster."""
+    """An aggregated API server whose responses repeat the request; it trusts only the certificate of the cluster."""
 
     def __init__(self, authority: Authority) -> None:
         self.authority = authority
