@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -95,7 +96,7 @@ def _declare(
         metric = kind(name, description, declaration.labels, registry=None, **options)
     except ValueError as problem:
         raise MetricError(f"metric {name!r}: {problem}") from None
-    _register_framework_metrics()
+    _framework_modules()
     try:
         REGISTRY.register(metric)
     except ValueError:
@@ -107,13 +108,15 @@ def _declare(
     return metric
 
 
-def _register_framework_metrics() -> None:
-    """Import the modules that register Steersman's metrics, so that the registry refuses their names."""
-    import steersman.cache.metrics
-    import steersman.client.metrics
-    import steersman.controller.metrics
-    import steersman.operator.metrics
-    import steersman.webhook.metrics  # noqa: F401 - the imports register the metrics
+def _framework_modules() -> tuple[ModuleType, ...]:
+    """Return the modules whose import registers Steersman's metrics; the registry then refuses their names."""
+    from steersman.cache import metrics as cache
+    from steersman.client import metrics as client
+    from steersman.controller import metrics as controller
+    from steersman.operator import metrics as operator
+    from steersman.webhook import metrics as webhook
+
+    return cache, client, controller, operator, webhook
 
 
 def _check(kind: type, name: str, labels: tuple[str, ...]) -> None:
