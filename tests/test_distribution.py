@@ -16,6 +16,8 @@ import pytest
 from steersman.version import __version__
 
 ROOT = Path(__file__).parents[1]
+CLUSTER = ROOT / "packages" / "steersman-cluster"
+MAX_INSTALLED_BYTES = 60_000_000
 _BLOB = re.compile(r"https://github\.com/steersman/steersman/(?:blob|tree)/main/([^\s)#]+)")
 
 
@@ -28,12 +30,38 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_every_link_of_the_readme_is_absolute_and_leads_to_a_file():
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("readme", ["README.md", "packages/steersman-cluster/README.md"])
+def test_every_link_of_a_readme_is_absolute_and_leads_to_a_file(readme: str):
+    text = (ROOT / readme).read_text()
     assert not re.findall(r"\]\((?!https://)[^)]*\)", text)
     defined = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", text, re.MULTILINE))
     assert defined
     assert [path for path in _BLOB.findall(text) if not (ROOT / path).exists()] == []
+
+
+def test_the_changelog_has_the_form_of_keep_a_changelog():
+    headings = re.findall(r"^(##+) (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    versions = [text for marks, text in headings if marks == "##"]
+    assert versions[0].startswith(__version__)
+    assert [
+        text for text in versions if not re.fullmatch(r"\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)", text)
+    ] == []
+    kinds = {text for marks, text in headings if marks == "###"}
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
+@pytest.mark.parametrize("name", ["SECURITY.md", "VERSIONING.md", "RELEASE.md", ".pre-commit-config.yaml"])
+def test_a_contributor_finds_the_rules(name: str):
+    assert (ROOT / name).stat().st_size > 200
+
+
+def test_both_distributions_name_the_same_places_and_pythons():
+    framework = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cluster = tomllib.loads((CLUSTER / "pyproject.toml").read_text())["project"]
+    assert cluster["urls"].keys() >= {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
+    pythons = [[c for c in one["classifiers"] if "Python ::" in c] for one in (framework, cluster)]
+    assert pythons[0] == pythons[1]
+    assert framework["requires-python"] == cluster["requires-python"]
 
 
 def test_the_source_distribution_has_what_a_build_needs_and_no_benchmark_data(sdist: Path):
@@ -61,10 +89,6 @@ def test_classifiers_name_every_python_from_the_oldest_supported_one():
     minors = [int(version.partition(".")[2]) for version in listed]
     oldest = int(project["requires-python"].partition("3.")[2])
     assert minors == list(range(oldest, oldest + len(minors)))
-
-
-CLUSTER = ROOT / "packages" / "steersman-cluster"
-MAX_INSTALLED_BYTES = 60_000_000
 
 
 @pytest.mark.slow

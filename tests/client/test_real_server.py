@@ -426,6 +426,8 @@ async def test_a_token_authenticates_and_does_not_show(client, control_plane):
     assert token.expires_at is not None
 
     class Bearer:
+        fresh_until = float("-inf")
+
         async def headers(self, *, refresh: bool = False):
             return headers
 
@@ -442,6 +444,8 @@ async def test_a_token_authenticates_and_does_not_show(client, control_plane):
 
 async def test_credentials_that_nobody_knows_are_unauthorized(client):
     class Bearer:
+        fresh_until = float("-inf")
+
         async def headers(self, *, refresh: bool = False):
             return headers
 

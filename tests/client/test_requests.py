@@ -215,6 +215,8 @@ def test_only_what_says_what_shall_be_is_idempotent():
 class Credentials:
     """Credentials that a refresh renews, once."""
 
+    fresh_until = float("-inf")
+
     def __init__(self, *tokens: str) -> None:
         self.mappings = [{"Authorization": f"Bearer {token}"} for token in tokens]
         self.refreshed = 0

@@ -266,7 +266,7 @@ class Raw:
         if credentials is not self._credentials:
             self._credentials = credentials
             self._headers.clear()
-        self._credentials_until = getattr(auth, "fresh_until", _EXPIRED)
+        self._credentials_until = auth.fresh_until
         return credentials
 
     def _make_headers(self, accept: str, content_type: str) -> tuple[tuple[str, str], ...]:

@@ -31,6 +31,8 @@ AUTHORITY = Authority.create("h2-tests", lifetime=timedelta(days=1))
 class Holds:
     """An authenticator with nothing but a client certificate, which a test may exchange."""
 
+    fresh_until = float("-inf")
+
     def __init__(self, certificate: ClientCertificate | None = None) -> None:
         self.certificate = certificate
 

@@ -56,6 +56,8 @@ Make = Callable[[Config], Transport]
 class Holds:
     """An authenticator with nothing but a client certificate, which a test may exchange."""
 
+    fresh_until = float("-inf")
+
     def __init__(self, certificate: ClientCertificate | None = None) -> None:
         self.certificate = certificate
 

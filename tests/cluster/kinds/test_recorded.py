@@ -108,6 +108,11 @@ class Replay:
         assert not found.mismatch, found.mismatch
         return obj
 
+    @property
+    def error_group(self) -> str:
+        group = self.strategy.status_group
+        return self.group if group is None else group
+
     def play(self) -> Object:
         """The object as it would be stored, or the Status of the refusal."""
         try:
@@ -125,12 +130,12 @@ class Replay:
         else:
             metadata.pop("namespace", None)
         self.strategy.prepare_create(obj, self.context)
-        qualified = getattr(self.strategy, "qualified_finalizers", False)
+        qualified = self.strategy.qualified_finalizers
         rule, path = self.strategy.name_rule, FieldPath("metadata")
         errors = validate_metadata(obj, path, self.namespaced, rule, builtin=qualified)
         errors += self.strategy.validate_create(obj, self.context)
         if errors:
-            raise invalid(getattr(self.strategy, "status_group", self.group), self.kind, name_of(obj), errors)
+            raise invalid(self.error_group, self.kind, name_of(obj), errors)
         return obj
 
     def _update(self) -> Object:
@@ -145,7 +150,7 @@ class Replay:
         errors += self.strategy.validate_update(obj, old, self.context)
         assert old == before, "the old object was changed"
         if errors:
-            raise invalid(getattr(self.strategy, "status_group", self.group), self.kind, name_of(obj), errors)
+            raise invalid(self.error_group, self.kind, name_of(obj), errors)
         return obj
 
 
@@ -209,7 +214,7 @@ def test_a_warning_is_the_api_servers(index: int):
     if replay.record["code"] >= 300:
         return
     old = replay.decoded(replay.record["old"]) if "old" in replay.record else None
-    always = getattr(replay.strategy, "deprecation", "")
+    always = replay.strategy.deprecation
     found = [*([always] if always else []), *replay.strategy.warnings(replay.record["answer"], old, replay.context)]
     assert [f'299 - "{text}"'.replace('"', "") for text in found] == [
         text.replace('\\"', "").replace('"', "") for text in replay.record["warnings"]

@@ -84,6 +84,12 @@ class Strategy:
     """Whether `grace` can delay deletion, and the response of a delete contains its time (Pods)."""
     name_rule: str = "subdomain"
     """`subdomain`, `label`, `label1035` (services), `path` (RBAC)."""
+    qualified_finalizers = False
+    """Whether the names of finalizers must have a domain."""
+    deprecation: str = ""
+    """The text of the `Warning` header of each request; empty for none."""
+    status_group: str | None = None
+    """The group that errors name; `None` is the group of the resource."""
 
     def default(self, obj: Object) -> None:
         """Set the defaults of absent fields, as the API server's defaulting functions do."""

@@ -87,11 +87,11 @@ class Impersonation:
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Provides the credentials of each request. Concurrent callers share one refresh; calls are cheap otherwise.
+    """Provides the credentials of each request. Concurrent callers share one refresh; calls are cheap otherwise."""
 
-    It may have an attribute `fresh_until` (the event loop's time in seconds): until then, or until a 401, `headers`
-    would return its last result and need not be called.
-    """
+    fresh_until: float
+    """The event loop's time in seconds until which `headers` returns its last result and need not be called, unless a
+    request was refused with 401; `-math.inf` to be called before each request."""
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
         """Return headers that authenticate a request. Call it before each request; do not change the mapping.
@@ -114,7 +114,7 @@ class Authenticator(Protocol):
 class Anonymous:
     """No credentials (`http://` to `kubectl proxy`, or an anonymous user)."""
 
-    fresh_until = math.inf
+    fresh_until: float = math.inf
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
         """Return no headers."""

@@ -117,7 +117,7 @@ class FileAuth:
 class StaticAuth:
     """An `Authenticator` whose credentials do not change: a token, a password, certificate data."""
 
-    fresh_until = math.inf
+    fresh_until: float = math.inf
 
     def __init__(self, headers: Mapping[str, str], certificate: ClientCertificate | None = None) -> None:
         self._headers = headers

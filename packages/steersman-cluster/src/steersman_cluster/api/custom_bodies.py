@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 from steersman_cluster import schema
 from steersman_cluster.api.interfaces import ResourceType
+from steersman_cluster.crd import CustomStrategy
 from steersman_cluster.objects import Object
 
 __all__ = ["decode_custom", "integers"]
@@ -46,7 +47,8 @@ def _shape(resource: ResourceType) -> Mapping[str, Any] | None:
     spec = cast(Object, (resource.definition or {}).get("spec") or {})
     if spec.get("preserveUnknownFields") is True:
         return None
-    return cast("Mapping[str, Any] | None", getattr(resource.strategy, "schema", None))
+    strategy = resource.strategy
+    return strategy.schema if isinstance(strategy, CustomStrategy) else None
 
 
 def _unknown(  # noqa: C901 - one branch for each of pruning's cases

@@ -13,7 +13,7 @@ from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.interfaces import Call, Change, ResourceType
 from steersman_cluster.api.options import agent_of, write_options
 from steersman_cluster.api.views import object_of
-from steersman_cluster.crd import ScalePaths
+from steersman_cluster.crd import CustomStrategy, ScalePaths
 from steersman_cluster.errors import bad_request, field_invalid, invalid, not_found
 from steersman_cluster.objects import Object, dig, meta
 
@@ -63,7 +63,7 @@ class _ScaleChange:
         self._media = media
         self._patching = patching_it
         resource = change.resource
-        self._paths: ScalePaths | None = getattr(resource.strategy, "scale", None)
+        self._paths = _paths_of(resource)
         self._path = tuple(self._paths.spec.strip(".").split(".")) if self._paths else ("spec", "replicas")
         self._value: Any
         self._repeated: list[str]
@@ -181,8 +181,13 @@ def _check(change: Change, scale: Object, paths: ScalePaths | None) -> None:
         raise invalid("autoscaling", "Scale", change.name, [problem])
 
 
+def _paths_of(resource: ResourceType) -> ScalePaths | None:
+    strategy = resource.strategy
+    return strategy.scale if isinstance(strategy, CustomStrategy) else None
+
+
 def _scale_of(resource: ResourceType, obj: Object) -> Object:
-    custom: ScalePaths | None = getattr(resource.strategy, "scale", None)
+    custom = _paths_of(resource)
     if custom is not None:
         return custom.read(obj)
     metadata = {

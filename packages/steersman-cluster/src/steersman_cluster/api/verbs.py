@@ -61,9 +61,8 @@ class Verbs:
             if info.group in groups():
                 raise unknown_path()
             return _missing()
-        deprecation: str = getattr(resource.strategy, "deprecation", "")
-        if deprecation:
-            warnings.append(deprecation)
+        if resource.strategy.deprecation:
+            warnings.append(resource.strategy.deprecation)
         namespace = info.namespace if resource.namespaced else ""
         if not _has_path(resource, info):
             if resource.definition is not None:

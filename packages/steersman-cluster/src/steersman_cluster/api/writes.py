@@ -117,7 +117,7 @@ class Writer:
             _METADATA,
             resource.namespaced,
             strategy.name_rule,
-            builtin=getattr(strategy, "qualified_finalizers", False),
+            builtin=strategy.qualified_finalizers,
         )
         problems += strategy.validate_create(obj, change.context)
         return problems
@@ -357,5 +357,7 @@ class Writer:
         if problems:
             resource = change.resource
             # Events of events.k8s.io are refused under the name of the group that stores them.
-            group = getattr(resource.strategy, "status_group", resource.group)
-            raise invalid(group, resource.kind, str(meta(obj).get("name") or ""), problems)
+            group = resource.strategy.status_group
+            raise invalid(
+                resource.group if group is None else group, resource.kind, str(meta(obj).get("name") or ""), problems
+            )

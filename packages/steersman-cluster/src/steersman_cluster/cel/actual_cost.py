@@ -15,7 +15,7 @@ from steersman_cluster.cel.library_cost import NOMINAL, selector_cost
 from steersman_cluster.cel.meter import grow
 from steersman_cluster.cel.opaque import Cidr, Ip, NamedFormat
 from steersman_cluster.cel.syntax import UInt
-from steersman_cluster.cel.values import NONE, Optional
+from steersman_cluster.cel.values import NONE, OpaqueValue, Optional
 
 __all__ = ["FAILED", "ByResult", "CallCost", "call_cost"]
 
@@ -204,7 +204,7 @@ def _equal(args: Sequence[Any]) -> int:
     left, right = args
     if type(left) is str and type(right) is str:
         return math.ceil(min(len(left), len(right)) * _TEXT)
-    return 1 if hasattr(args[0], "cel_type") else _compared(args)
+    return 1 if isinstance(args[0], OpaqueValue) else _compared(args)
 
 
 def _traversal(value: Any) -> int:

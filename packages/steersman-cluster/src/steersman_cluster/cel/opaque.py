@@ -17,7 +17,7 @@ from steersman.models import Quantity
 from steersman_cluster.cel.formats import FORMATS
 from steersman_cluster.cel.functions import no_overload
 from steersman_cluster.cel.gotext import go_quote
-from steersman_cluster.cel.values import NONE, CelError, Optional
+from steersman_cluster.cel.values import NONE, CelError, OpaqueValue, Optional
 from steersman_cluster.kinds import formats
 
 __all__ = ["OPAQUE", "Cidr", "Ip", "NamedFormat"]
@@ -26,7 +26,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Amount:
+class Amount(OpaqueValue):
     """A value of the Kubernetes `quantity` library, compared by its amount."""
 
     cel_type: ClassVar[str] = "kubernetes.Quantity"
@@ -34,7 +34,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Url:
+class Url(OpaqueValue):
     """A URL as Go's ParseRequestURI takes it."""
 
     cel_type: ClassVar[str] = "kubernetes.URL"
@@ -42,7 +42,7 @@ class Url:
 
 
 @dataclass(frozen=True, slots=True)
-class Ip:
+class Ip(OpaqueValue):
     """A value of the Kubernetes `ip` library."""
 
     cel_type: ClassVar[str] = "net.IP"
@@ -53,7 +53,7 @@ class Ip:
 
 
 @dataclass(frozen=True, slots=True)
-class Cidr:
+class Cidr(OpaqueValue):
     """An address with a prefix length; bits beyond the prefix are kept."""
 
     cel_type: ClassVar[str] = "net.CIDR"
@@ -65,7 +65,7 @@ class Cidr:
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=True)
-class Semver:
+class Semver(OpaqueValue):
     """A semantic version; build metadata does not order."""
 
     cel_type: ClassVar[str] = "kubernetes.Semver"
@@ -81,7 +81,7 @@ class Semver:
 
 
 @dataclass(frozen=True, slots=True)
-class NamedFormat:
+class NamedFormat(OpaqueValue):
     """A format to validate strings by."""
 
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from steersman_cluster.cel.formats import parse_duration
 from steersman_cluster.cel.gotext import go_float
@@ -128,6 +128,15 @@ class MapList(list[Any]):
         )
 
 
+class OpaqueValue:
+    """Base class of values of Kubernetes' opaque types."""
+
+    __slots__ = ()
+
+    cel_type: ClassVar[str]
+    """CEL's name of the type."""
+
+
 _NAMES: Mapping[type, str] = {
     type(None): "null_type", bool: "bool", UInt: "uint", int: "int", float: "double", str: "string", bytes: "bytes",
     list: "list", SetList: "list", MapList: "list", dict: "map", Duration: "google.protobuf.Duration",
@@ -138,7 +147,7 @@ _NAMES: Mapping[type, str] = {
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
     cls = cast("type[Any]", type(value))
-    return _NAMES.get(cls) or getattr(value, "cel_type", "dyn")
+    return _NAMES.get(cls) or (cast(OpaqueValue, value).cel_type if issubclass(cls, OpaqueValue) else "dyn")
 
 
 def _is_number(value: Any) -> bool:

@@ -79,6 +79,10 @@ class Runtime(Protocol):
         """Kill the remaining processes of a deleted Pod at once."""
         ...
 
+    async def close(self) -> None:
+        """Kill all containers and release what the runtime holds."""
+        ...
+
 
 class NodePod:
     """The agent's record of one Pod: its object, its state and the pending write."""

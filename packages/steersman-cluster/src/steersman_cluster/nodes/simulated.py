@@ -52,6 +52,9 @@ class SimulatedRuntime:
         self._addresses = 0
         self._behaviours: dict[str, dict[str, Behaviour]] = {}
 
+    async def close(self) -> None:
+        """Do nothing: a simulated container is no process."""
+
     def added(self, node_pod: NodePod) -> None:
         """Handle a Pod that the agent sees for the first time."""
         self._behaviours[node_pod.uid] = {}

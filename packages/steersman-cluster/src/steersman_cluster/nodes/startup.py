@@ -79,9 +79,7 @@ class Nodes:
         await self.agent.close()
         if self._services is not None:
             await self._services.close()
-        close = getattr(self.agent.runtime, "close", None)
-        if close is not None:
-            await close()
+        await self.agent.runtime.close()
         if self._temporary is not None:
             await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
