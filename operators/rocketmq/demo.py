@@ -47,7 +47,7 @@ TICK_SECONDS = 0.25
 
 
 class Story:
-    """Tells each change of the Broker, with the messages that were sent and consumed by then."""
+    """Prints each change of the Broker, with the messages that were sent and consumed by then."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class Story:
         print(f"{time.monotonic() - self._started:6.1f} s  {text}", flush=True)
 
     def until(self, holds: Callable[[], Any], what: str) -> Any:
-        """Tell what happens until a condition holds, and return its value."""
+        """Print each change until a condition holds, and return its value."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not (found := holds()):
             self._tell()
@@ -85,7 +85,7 @@ class Story:
 
 
 def show(cluster: EmbeddedCluster, ports: Ports, stack: contextlib.ExitStack) -> None:
-    """Start a group of three, kill its master, add a group, and check what was consumed."""
+    """Start a group of three, kill its master, add a group, and check the messages that were consumed."""
     story = Story(cluster)
     story.say("applying a NameService, and a Broker of mode DLEDGER with one group of three members")
     cluster.apply(name_service())
