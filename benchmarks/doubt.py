@@ -18,9 +18,9 @@ from benchmarks.rows import Row
 from benchmarks.schedule import Group
 from benchmarks.verdicts import Results, Verdict, rounds_of, summarise
 
-ENOUGH = 11
+MAX_RUNS = 11
 """Rounds after which a verdict is as sure as it gets: six of them would have to meet a slow moment."""
-_MOST = 2 * ENOUGH
+_MAX_ROUNDS = 2 * MAX_RUNS
 """Rounds after which it ends, however many of them were stalled."""
 NEAR = 0.1
 """A round that comes this close to its bar, as a part of the bar, could as well have landed on the other side."""
@@ -49,7 +49,7 @@ class Doubt:
     @property
     def wanted(self) -> int:
         """How many more rounds there may be."""
-        return min(ENOUGH - len(self.verdict.each), _MOST - self.rounds)
+        return min(MAX_RUNS - len(self.verdict.each), _MAX_ROUNDS - self.rounds)
 
     @property
     def runs(self) -> int:
@@ -84,7 +84,7 @@ def _made(verdict: Verdict) -> int:
 
 
 def _open(verdict: Verdict) -> bool:
-    if not _made(verdict) or len(verdict.each) >= ENOUGH or _made(verdict) >= _MOST:
+    if not _made(verdict) or len(verdict.each) >= MAX_RUNS or _made(verdict) >= _MAX_ROUNDS:
         return False
     if verdict.ratio is None or len(verdict.each) == 1:
         return True

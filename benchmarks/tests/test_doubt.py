@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.doubt import ENOUGH, Doubt, doubts, next_round
+from benchmarks.doubt import MAX_RUNS, Doubt, doubts, next_round
 from benchmarks.rows import OURS, THEIRS, Bar, Numbers, Row, Size
 from benchmarks.verdicts import Results
 
@@ -49,8 +49,8 @@ def test_few_rounds_are_far_from_a_bar_only_when_they_are_further() -> None:
 
 
 def test_enough_rounds_leave_none() -> None:
-    assert found(*[1.0] * (ENOUGH - 1))
-    assert found(*[1.0] * ENOUGH) == []
+    assert found(*[1.0] * (MAX_RUNS - 1))
+    assert found(*[1.0] * MAX_RUNS) == []
 
 
 def test_a_single_round_has_no_spread_to_be_sure_by() -> None:
@@ -116,7 +116,7 @@ def test_a_call_that_no_round_makes_clear_leaves_time_to_others() -> None:
     assert len(ratios["edge"]) > len(ratios["other"]) > 2
 
 
-@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=ENOUGH), st.floats(0.05, 20))
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=MAX_RUNS), st.floats(0.05, 20))
 def test_a_bar_that_holds_and_one_missed_by_as_much_are_the_same(ratios: list[float], limit: float) -> None:
     mirrored = [limit * limit / ratio for ratio in ratios]
     assert math.isclose(statistics.median(ratios) / limit, limit / statistics.median(mirrored)) or len(ratios) % 2 == 0

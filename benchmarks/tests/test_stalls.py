@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from benchmarks.doubt import ENOUGH, doubts
+from benchmarks.doubt import MAX_RUNS, doubts
 from benchmarks.harness import cores
 from benchmarks.metrics import STALLED
 from benchmarks.report import bars_table, row_lines
@@ -83,7 +83,7 @@ def test_where_every_round_was_stalled_nothing_is_judged() -> None:
     assert "stalled by the host in every round" in row_lines(kept, [ROW], [ROW])[-1]
     (doubt,) = doubts(kept, [ROW])
     assert doubt.rounds == 2
-    assert doubt.wanted == ENOUGH
+    assert doubt.wanted == MAX_RUNS
 
 
 def test_a_run_without_a_probe_counts() -> None:
@@ -97,8 +97,8 @@ def test_a_run_without_a_probe_counts() -> None:
 def test_rounds_that_do_not_count_are_made_up_for_within_twice_as_many() -> None:
     calm, spoilt = (0.99, 0.0, 1.0, 0.0), (0.99, 5.0, 1.0, 0.0)
     (doubt,) = doubts(results(*[calm] * 4, *[spoilt] * 9), [ROW])
-    assert (doubt.rounds, doubt.wanted) == (13, ENOUGH - 4)
+    assert (doubt.rounds, doubt.wanted) == (13, MAX_RUNS - 4)
     (doubt,) = doubts(results(*[calm] * 4, *[spoilt] * 17), [ROW])
     assert doubt.wanted == 1
     assert doubts(results(*[calm] * 4, *[spoilt] * 18), [ROW]) == []
-    assert doubts(results(*[calm] * ENOUGH, *[spoilt] * 3), [ROW]) == []
+    assert doubts(results(*[calm] * MAX_RUNS, *[spoilt] * 3), [ROW]) == []

@@ -38,14 +38,14 @@ DEADLINE = 60.0
 
 
 @dataclass(frozen=True)
-class World:
+class State:
     """The state of the demo's objects in the API server."""
 
     sets: tuple[SidecarSet, ...]
     pods: tuple[Pod, ...]
 
     @classmethod
-    async def look(cls, client: Client) -> World:
+    async def look(cls, client: Client) -> State:
         sets, pods = await asyncio.gather(client.list(SidecarSet), client.list(Pod, namespace="default"))
         return cls(sets.items, pods.items)
 
@@ -110,7 +110,7 @@ class Step:
 
     title: str
     act: Callable[[Client], Awaitable[object]]
-    done: Callable[[World], bool]
+    done: Callable[[State], bool]
 
 
 STORY: Sequence[Step] = (
@@ -135,14 +135,14 @@ STORY: Sequence[Step] = (
 )
 
 
-def draw(world: World, told: Sequence[str]) -> Table:
+def draw(state: State, told: Sequence[str]) -> Table:
     """Render one frame: the steps so far, the counts, and the Pods."""
     frame = Table.grid(padding=(0, 3))
     pods = Table("Pod", "containers")
-    for pod in world.pods:
+    for pod in state.pods:
         pods.add_row(pod.metadata.name, ", ".join(f"{c.name} {c.image}" for c in pod.spec.containers))
     counts = Table("SidecarSet", "matched", "updated", "ready")
-    for each in world.sets:
+    for each in state.sets:
         status = each.status
         counts.add_row(each.metadata.name, *map(str, (status.matched_pods, status.updated_pods, status.ready_pods)))
     frame.add_row(Text.from_markup("\n".join(told)), counts, pods)
@@ -185,8 +185,8 @@ async def tell(cluster: Cluster, console: Console) -> bool:
                 for step in STORY:
                     started = time.monotonic()
                     await step.act(client)
-                    while not step.done(world := await World.look(client)):
-                        live.update(draw(world, [*told, f"[yellow]▶[/] {step.title}"]))
+                    while not step.done(state := await State.look(client)):
+                        live.update(draw(state, [*told, f"[yellow]▶[/] {step.title}"]))
                         if time.monotonic() - started > DEADLINE or process.poll() is not None:
                             live.stop()
                             console.print(f"[red]✘[/] {step.title}. The operator's log ends with:")
@@ -194,7 +194,7 @@ async def tell(cluster: Cluster, console: Console) -> bool:
                             return False
                         await asyncio.sleep(0.08)
                     told.append(f"[green]✔[/] {step.title} [dim]{time.monotonic() - started:.1f} s[/]")
-                    live.update(draw(world, told))
+                    live.update(draw(state, told))
                     if not console.is_terminal:
                         console.print(told[-1])
     return True

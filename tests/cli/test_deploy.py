@@ -33,7 +33,7 @@ WIDGET = {
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.realcluster())])
-def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+def env(request: pytest.FixtureRequest) -> Iterator[Any]:
     with (EmbeddedCluster if request.param == "embedded" else ControlPlane).start() as started:
         yield started
 
@@ -46,7 +46,7 @@ def home(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: Any, home: str
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, env: Any, home: str
 ) -> Iterator[Command]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -57,7 +57,7 @@ def command(
         capsys.readouterr()
         where = ("-n", home) if verb.endswith("deploy") else ()
         with pytest.raises(SystemExit) as ended:
-            run([verb, "shipped:operator", "--kubeconfig", str(world.kubeconfig), *where, *words])
+            run([verb, "shipped:operator", "--kubeconfig", str(env.kubeconfig), *where, *words])
         out, err = capsys.readouterr()
         assert "Traceback" not in out + err
         return ended.value.code or 0, out, err
@@ -68,16 +68,16 @@ def command(
     sys.modules.pop("shipped", None)
 
 
-def there(world: Any, path: str) -> bool:
-    session = world.session()
+def there(env: Any, path: str) -> bool:
+    session = env.session()
     try:
         return bool(session.ready(path))
     finally:
         session.close()
 
 
-def create(world: Any, path: str, body: dict[str, Any]) -> None:
-    session = world.session()
+def create(env: Any, path: str, body: dict[str, Any]) -> None:
+    session = env.session()
     try:
         session.call("POST", path, body)
     finally:
@@ -86,16 +86,16 @@ def create(world: Any, path: str, body: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_definitions_come_and_go_and_their_objects_are_not_lost_by_mistake(
-    command: Command, world: Any, home: str
+    command: Command, env: Any, home: str
 ) -> None:
     code, out, _ = command("install", "--diff")
     assert code == 1
     assert "+  name: widgets.pkg.example.com" in out
     assert command("install", "--dry-run=server")[1].count("created (dry run)") == 2
-    assert not there(world, CRD)
+    assert not there(env, CRD)
 
     assert command("install")[1].count(" created") == 2
-    create(world, WIDGETS, WIDGET)
+    create(env, WIDGETS, WIDGET)
     assert command("install")[1].count(" unchanged") == 2
     assert command("install", "--diff")[:2] == (0, "")
 
@@ -103,30 +103,30 @@ def test_definitions_come_and_go_and_their_objects_are_not_lost_by_mistake(
     assert (code, out) == (1, "")
     assert "warning: 1 object of widgets.pkg.example.com will be deleted" in err
     assert "add --yes" in err
-    assert there(world, CRD)
+    assert there(env, CRD)
     assert command("uninstall", "--yes")[1].count(" deleted") == 2
-    assert not there(world, CRD)
+    assert not there(env, CRD)
 
 
 @pytest.mark.slow
 def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing(
-    command: Command, world: Any, home: str
+    command: Command, env: Any, home: str
 ) -> None:
     code, out, err = command("deploy", "--no-wait")
     assert code == 0
     assert [line for line in err.splitlines() if "nodes of this cluster are simulated" not in line] == []
     assert f"deployment.apps/widgets in {home} created" in out
-    assert there(world, ROLE)
+    assert there(env, ROLE)
 
     code, out, _ = command("deploy", "--no-wait", "--no-metrics", "--diff")
     assert code == 1
     assert "-        - --metrics-secure" in out
     assert "clusterrole.rbac.authorization.k8s.io/widgets-metrics-auth would be pruned" in out
-    assert there(world, ROLE)
+    assert there(env, ROLE)
 
     out = command("deploy", "--no-wait", "--no-metrics")[1]
     assert "clusterrole.rbac.authorization.k8s.io/widgets-metrics-auth pruned" in out
-    assert not there(world, ROLE)
+    assert not there(env, ROLE)
     told = json.loads(command("deploy", "--no-wait", "--no-metrics", "--output", "json")[1])
     assert {one["result"] for one in told} == {"unchanged"}
 
@@ -135,17 +135,17 @@ def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing
     assert "is not deployed" in command("undeploy")[1]
 
 
-def test_a_namespace_that_was_there_before_stays(command: Command, world: Any, home: str) -> None:
-    create(world, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
+def test_a_namespace_that_was_there_before_stays(command: Command, env: Any, home: str) -> None:
+    create(env, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
     assert "it was there before" in command("deploy", "--no-wait")[1]
     assert f"namespace/{home}" not in command("undeploy")[1]
-    assert there(world, f"{PLAIN}/{home}")
+    assert there(env, f"{PLAIN}/{home}")
 
 
-def test_a_configmap_of_somebody_else_is_not_taken_for_the_parent(command: Command, world: Any, home: str) -> None:
-    create(world, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
+def test_a_configmap_of_somebody_else_is_not_taken_for_the_parent(command: Command, env: Any, home: str) -> None:
+    create(env, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "widgets-package"}}
-    create(world, f"{PLAIN}/{home}/configmaps", body)
+    create(env, f"{PLAIN}/{home}/configmaps", body)
     code, _, err = command("deploy", "--no-wait")
     assert code == 1
     assert f"configmap/widgets-package in {home} is in the way" in err
@@ -162,32 +162,32 @@ def test_a_kind_that_the_cluster_does_not_know_is_named(command: Command) -> Non
 
 
 @pytest.mark.slow
-def test_objects_are_kept_with_their_definitions_or_go_when_asked_for(command: Command, world: Any, home: str) -> None:
+def test_objects_are_kept_with_their_definitions_or_go_when_asked_for(command: Command, env: Any, home: str) -> None:
     command("install")
-    create(world, WIDGETS, WIDGET)
+    create(env, WIDGETS, WIDGET)
     command("deploy", "--no-wait")
     code, out, err = command("undeploy")
     assert (code, out) == (1, "")
     assert "1 object of widgets.pkg.example.com" in err
     assert "customresourcedefinition" not in command("undeploy", "--keep-crds")[1]
-    assert there(world, f"{WIDGETS}/one")
+    assert there(env, f"{WIDGETS}/one")
 
 
 @pytest.mark.slow
-def test_undeploy_works_while_no_webhook_converts(command: Command, world: Any, home: str, tmp_path: Path) -> None:
+def test_undeploy_works_while_no_webhook_converts(command: Command, env: Any, home: str, tmp_path: Path) -> None:
     """The newest version is not the stored one; reading it asks an operator that does not run any more."""
     app = APP.replace(", storage=False", "").replace('version="v2"', 'version="v2", storage=False')
     assert app.count("storage=False") == 1
     (tmp_path / "shipped.py").write_text(app)
     command("install")
-    create(world, WIDGETS.replace("v2", "v1"), {**WIDGET, "apiVersion": "pkg.example.com/v1"})
+    create(env, WIDGETS.replace("v2", "v1"), {**WIDGET, "apiVersion": "pkg.example.com/v1"})
     command("deploy", "--no-wait")
     code, _, err = command("undeploy")
     assert code == 1
     assert "1 object of widgets.pkg.example.com" in err
     out = command("undeploy", "--yes")[1]
     assert "customresourcedefinition.apiextensions.k8s.io/widgets.pkg.example.com deleted" in out
-    assert not there(world, CRD)
+    assert not there(env, CRD)
 
 
 def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
@@ -202,11 +202,11 @@ def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
 
 
 def test_deploy_says_when_no_container_will_run_and_how_to_get_nodes_that_run_them(
-    command: Command, world: Any, home: str
+    command: Command, env: Any, home: str
 ) -> None:
     _, _, err = command("deploy", "--no-wait")
     said = err.startswith("warning: the nodes of this cluster are simulated: Pods become Ready, and no container runs")
-    assert said == isinstance(world, EmbeddedCluster)
+    assert said == isinstance(env, EmbeddedCluster)
     if said:
         assert "`steersman cluster start --node-kind process --images FILE`" in err
         assert "`steersman run shipped:operator`" in err
@@ -253,7 +253,7 @@ async def test_a_crash_loop_is_told_at_once_with_the_last_lines_of_the_container
     assert lines == ["  | one", "  | two", "  | no such setting"]
 
 
-@pytest.mark.parametrize("world", ["embedded"], indirect=True)
+@pytest.mark.parametrize("env", ["embedded"], indirect=True)
 def test_deploy_waits_until_the_deployment_is_available(command: Command) -> None:
     code, out, err = command("deploy", "--timeout", "20")
     assert code == 0, err

@@ -2,7 +2,7 @@
 
 What must differ between any two clusters (uids, times, ages, addresses, generated names and their hashes) is taken
 out; widths of columns are not compared, because names of another length make them. What changes by itself (statuses
-that controllers write) is asked for again until both say the same, or `PATIENCE` seconds are over.
+that controllers write) is read again until both servers return the same, or `TIMEOUT_SECONDS` seconds are over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from steersman.testing import Cluster
 
 __all__ = ["Run", "same"]
 
-PATIENCE = 8.0
+TIMEOUT_SECONDS = 8.0
 _READS = ("get", "describe", "explain", "logs", "api-resources", "api-versions", "rollout history", "auth can-i")
 _IN_BETWEEN = ("Waiting for deployment ", "--- /tmp/", "+++ /tmp/")
 """Lines that tell what was seen on the way, or when."""
@@ -67,7 +67,7 @@ async def same(clusters: tuple[Cluster, Cluster], namespace: str, *runs: Run | s
     differences: list[str] = []
     for run in runs:
         step = Run(run) if isinstance(run, str) else run
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             one, other = await asyncio.gather(*(_output(cluster, namespace, step) for cluster in clusters))
             if one == other:

@@ -52,104 +52,104 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def env() -> World:
     api = Api()
     api.put(App(metadata=ObjectMeta(name="web", namespace="prod")))
     return World(api)
 
 
-async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(world: World):
+async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(env: World):
     """A5: finalizers are added before the first side effect and in a pass of their own."""
-    assert await world.step() is FinalizerState.ADDED
-    assert world.held_by() == ["bucket", "account"]
-    assert len(world.api.requests) == 1
-    assert await world.step() is FinalizerState.READY
-    assert len(world.api.requests) == 1
+    assert await env.step() is FinalizerState.ADDED
+    assert env.held_by() == ["bucket", "account"]
+    assert len(env.api.requests) == 1
+    assert await env.step() is FinalizerState.READY
+    assert len(env.api.requests) == 1
 
 
-async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(world: World):
+async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(env: World):
     """A5: several run in a fixed order; each may take many passes."""
-    await world.step()
-    world.delete()
-    assert await world.step() is FinalizerState.PENDING
-    assert await world.step() is FinalizerState.PENDING
-    assert world.held_by() == ["bucket", "account"]
-    assert await world.step() is FinalizerState.DONE
-    assert world.log == ["bucket", "bucket", "bucket", "account"]
-    assert "web" not in world.api.objects
+    await env.step()
+    env.delete()
+    assert await env.step() is FinalizerState.PENDING
+    assert await env.step() is FinalizerState.PENDING
+    assert env.held_by() == ["bucket", "account"]
+    assert await env.step() is FinalizerState.DONE
+    assert env.log == ["bucket", "bucket", "bucket", "account"]
+    assert "web" not in env.api.objects
 
 
-async def test_a_pending_cleanup_says_when_to_look_again(world: World):
+async def test_a_pending_cleanup_says_when_to_look_again(env: World):
     """A5: each may take many passes."""
-    await world.step()
-    world.delete()
-    outcome = await run_finalizers(world.api, world.api.read(App, "web"), world.finalizers)
+    await env.step()
+    env.delete()
+    outcome = await run_finalizers(env.api, env.api.read(App, "web"), env.finalizers)
     assert outcome.requeue_after == 5
 
 
-async def test_nothing_is_added_to_an_object_that_is_being_deleted(world: World):
+async def test_nothing_is_added_to_an_object_that_is_being_deleted(env: World):
     """A5: never added to an object that is being deleted."""
-    world.delete()
-    assert await world.step() is FinalizerState.DONE
-    assert world.api.requests == []
+    env.delete()
+    assert await env.step() is FinalizerState.DONE
+    assert env.api.requests == []
 
 
-async def test_nothing_is_added_when_the_deletion_came_after_the_read(world: World):
+async def test_nothing_is_added_when_the_deletion_came_after_the_read(env: World):
     """A5: the patch tests the version that was read, so a deletion in between is noticed."""
-    stale = world.api.read(App, "web")
-    world.delete()
+    stale = env.api.read(App, "web")
+    env.delete()
     with pytest.raises(RequeueError, match="has changed since"):
-        await add_finalizers(world.api, stale, ["tests.steersman.dev/bucket"])
-    assert world.held_by() == []
+        await add_finalizers(env.api, stale, ["tests.steersman.dev/bucket"])
+    assert env.held_by() == []
 
 
-async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(world: World):
+async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(env: World):
     """A5: removed with a tested JSON patch."""
-    await world.step()
-    stale_body = world.api.objects["web"]
+    await env.step()
+    stale_body = env.api.objects["web"]
     stale_body["metadata"]["finalizers"].insert(0, "other.dev/hold")
-    world.api.put(stale_body)
-    world.delete()
-    world.buckets = 0
-    stale = world.api.read(App, "web")
-    body = world.api.objects["web"]
+    env.api.put(stale_body)
+    env.delete()
+    env.buckets = 0
+    stale = env.api.read(App, "web")
+    body = env.api.objects["web"]
     body["metadata"]["finalizers"].remove("other.dev/hold")
     body["metadata"]["finalizers"].append("other.dev/late")
-    world.api.put(body)
+    env.api.put(body)
     with pytest.raises(RequeueError):
-        await run_finalizers(world.api, stale, world.finalizers)
-    assert world.held_by() == ["bucket", "account", "late"]
-    assert await world.step() is FinalizerState.DONE
-    assert world.held_by() == ["late"]
+        await run_finalizers(env.api, stale, env.finalizers)
+    assert env.held_by() == ["bucket", "account", "late"]
+    assert await env.step() is FinalizerState.DONE
+    assert env.held_by() == ["late"]
 
 
-async def test_a_namesake_is_not_freed(world: World):
+async def test_a_namesake_is_not_freed(env: World):
     """A5: the patch tests the uid."""
-    await world.step()
-    world.delete()
-    world.buckets = 0
-    stale = world.api.read(App, "web")
-    world.api.objects["web"]["metadata"]["uid"] = "another"
+    await env.step()
+    env.delete()
+    env.buckets = 0
+    stale = env.api.read(App, "web")
+    env.api.objects["web"]["metadata"]["uid"] = "another"
     with pytest.raises(RequeueError):
-        await run_finalizers(world.api, stale, world.finalizers)
-    assert world.held_by() == ["bucket", "account"]
+        await run_finalizers(env.api, stale, env.finalizers)
+    assert env.held_by() == ["bucket", "account"]
 
 
-async def test_a_cleanup_that_raises_removes_nothing(world: World):
+async def test_a_cleanup_that_raises_removes_nothing(env: World):
     """A5: what failed is tried again, and holds the object until it succeeds."""
-    await world.step()
-    world.delete()
+    await env.step()
+    env.delete()
 
     async def broken(app: App) -> None:
         raise OSError("no route to host")
 
     with pytest.raises(OSError, match="no route"):
-        await run_finalizers(world.api, world.api.read(App, "web"), [Finalizer("tests.steersman.dev/bucket", broken)])
-    assert world.held_by() == ["bucket", "account"]
+        await run_finalizers(env.api, env.api.read(App, "web"), [Finalizer("tests.steersman.dev/bucket", broken)])
+    assert env.held_by() == ["bucket", "account"]
 
 
 @pytest.mark.parametrize("crash_at", range(12))
-async def test_a_crash_between_any_two_steps_is_survived(world: World, crash_at: int):
+async def test_a_crash_between_any_two_steps_is_survived(env: World, crash_at: int):
     """A5: a crash before or after any request or cleanup repeats at most that cleanup, and ends the same."""
     steps = 0
 
@@ -159,7 +159,7 @@ async def test_a_crash_between_any_two_steps_is_survived(world: World, crash_at:
         if steps == crash_at + 1:
             raise Crash
 
-    patch = world.api.patch
+    patch = env.api.patch
 
     async def crashing_patch(*args, **kwargs):
         step()
@@ -167,8 +167,8 @@ async def test_a_crash_between_any_two_steps_is_survived(world: World, crash_at:
         step()
         return answer
 
-    world.api.patch = crashing_patch  # type: ignore[method-assign]
-    empty, close = world.empty_bucket, world.close_account
+    env.api.patch = crashing_patch  # type: ignore[method-assign]
+    empty, close = env.empty_bucket, env.close_account
 
     async def crashing_empty(app: App) -> Result | None:
         step()
@@ -176,36 +176,36 @@ async def test_a_crash_between_any_two_steps_is_survived(world: World, crash_at:
         step()
         return result
 
-    world.finalizers = [
+    env.finalizers = [
         Finalizer("tests.steersman.dev/bucket", crashing_empty),
         Finalizer("tests.steersman.dev/account", close),
     ]
-    world.buckets = 1
+    env.buckets = 1
     deleted = False
     for _ in range(20):
-        if "web" not in world.api.objects:
+        if "web" not in env.api.objects:
             break
         try:
-            state = await world.step()
+            state = await env.step()
         except Crash:
             continue
         if state is FinalizerState.READY and not deleted:
             deleted = True
-            world.delete()
-    assert "web" not in world.api.objects
-    assert world.buckets == 0
-    assert world.log.count("account") <= 2
-    assert world.log.index("account") > max(n for n, what in enumerate(world.log) if what == "bucket")
+            env.delete()
+    assert "web" not in env.api.objects
+    assert env.buckets == 0
+    assert env.log.count("account") <= 2
+    assert env.log.index("account") > max(n for n, what in enumerate(env.log) if what == "bucket")
 
 
-async def test_an_object_that_is_gone_holds_nobody_up(world: World):
+async def test_an_object_that_is_gone_holds_nobody_up(env: World):
     """A5: removing from what is gone is success."""
-    await world.step()
-    world.delete()
-    world.buckets = 0
-    stale = world.api.read(App, "web")
-    del world.api.objects["web"]
-    assert (await run_finalizers(world.api, stale, world.finalizers)).state is FinalizerState.DONE
+    await env.step()
+    env.delete()
+    env.buckets = 0
+    stale = env.api.read(App, "web")
+    del env.api.objects["web"]
+    assert (await run_finalizers(env.api, stale, env.finalizers)).state is FinalizerState.DONE
 
 
 def test_a_name_must_be_qualified():

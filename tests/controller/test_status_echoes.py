@@ -122,67 +122,67 @@ async def running(*controllers: Controller):
 @virtual_time
 async def test_the_status_that_is_returned_does_not_wake_its_controller():
     """Q1: an own status coming back is not news."""
-    world = World()
-    async with running(world.controller("one")):
-        world.informer.emit(added(entry(world.known)))
+    env = World()
+    async with running(env.controller("one")):
+        env.informer.emit(added(entry(env.known)))
         await asyncio.sleep(1)
-        world.sent.pop(0)
-        assert len(world.sent) == 1
-        world.bring()
+        env.sent.pop(0)
+        assert len(env.sent) == 1
+        env.bring()
         await asyncio.sleep(1)
-        assert world.names() == ["one"]
-        world.change(spec=AppSpec(size=3))
-        world.bring()
+        assert env.names() == ["one"]
+        env.change(spec=AppSpec(size=3))
+        env.bring()
         await asyncio.sleep(1)
-        assert world.names() == ["one", "one"]
+        assert env.names() == ["one", "one"]
 
 
 @virtual_time
 async def test_another_controller_of_the_kind_is_woken():
     """Q1: what one controller wrote is news to the others."""
-    world = World()
-    one, two = world.controller("one"), world.controller("two", lambda app: None)
+    env = World()
+    one, two = env.controller("one"), env.controller("two", lambda app: None)
     async with running(one, two):
         one.queue.add(KEY)
         await asyncio.sleep(1)
-        world.sent.pop(0)
-        world.bring()
+        env.sent.pop(0)
+        env.bring()
         await asyncio.sleep(1)
-        assert world.names() == ["one", "two"]
+        assert env.names() == ["one", "two"]
 
 
 @virtual_time
 async def test_an_explicit_write_to_the_object_wakes_its_controller():
     """Q1: only the returned status is skipped."""
-    world = World()
-    one = world.controller("one", lambda app: None)
+    env = World()
+    one = env.controller("one", lambda app: None)
     async with running(one):
-        world.sent.pop(0)
-        world.change(status=AppStatus(ready=7))
-        world.bring()
+        env.sent.pop(0)
+        env.change(status=AppStatus(ready=7))
+        env.bring()
         await asyncio.sleep(1)
-        assert world.names() == ["one"]
+        assert env.names() == ["one"]
 
 
 @virtual_time
 async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours():
     """Q1: a patch that changes nothing any more is answered with the version of somebody else's change."""
-    world = World()
-    world.sent.clear()
-    one = world.controller("one", lambda app: AppStatus(ready=1, observed_generation=1))
+    env = World()
+    env.sent.clear()
+    one = env.controller("one", lambda app: AppStatus(ready=1, observed_generation=1))
     async with running(one):
-        world.change(status=AppStatus(ready=1, observed_generation=1), spec=AppSpec(size=9))
-        foreign = world.live()
+        env.change(status=AppStatus(ready=1, observed_generation=1), spec=AppSpec(size=9))
+        foreign = env.live()
         written = StatusWritten(
-            before=entry(world.known),
-            uid=world.known.metadata.uid,
+            before=entry(env.known),
+            uid=env.known.metadata.uid,
             status=foreign.status,
             resource_version=foreign.metadata.resource_version,
         )
         one.echoes.expect(written)
-        world.bring()
+        env.bring()
         await asyncio.sleep(1)
-        assert [app.spec.size for _, app in world.runs] == [9]
+        assert [app.spec.size for _, app in env.runs] == [9]
 
 
 def test_what_cannot_be_read_is_not_taken_for_an_echo():
@@ -269,28 +269,28 @@ def test_no_interleaving_of_foreign_changes_is_lost(moves: list[str], two: bool)
 
     @virtual_time
     async def run() -> None:
-        world = World()
-        world.sent.clear()
-        controllers = [world.controller("one")]
+        env = World()
+        env.sent.clear()
+        controllers = [env.controller("one")]
         if two:  # sees the same and writes another field of it
-            controllers.append(world.controller("two", lambda app: replace(app.status, pods=("a",) * app.spec.size)))
+            controllers.append(env.controller("two", lambda app: replace(app.status, pods=("a",) * app.spec.size)))
         async with running(*controllers):
             controllers[0].queue.add(KEY)
             for n, move in enumerate(moves):
-                await world.make(move, n)
+                await env.make(move, n)
             for _ in range(50):
                 await asyncio.sleep(2000)  # longer than any backoff
-                if not world.sent:
+                if not env.sent:
                     break
-                world.bring()
-            assert not world.sent
-            last = to_dict(world.known)
+                env.bring()
+            assert not env.sent
+            last = to_dict(env.known)
             for controller in controllers:
-                seen = [to_dict(app) for name, app in world.runs if name == controller.name]
+                seen = [to_dict(app) for name, app in env.runs if name == controller.name]
                 if controller.name == "two" and not seen:
                     continue  # nothing happened
                 assert _but_own_status(from_dict(App, seen[-1])) == _but_own_status(from_dict(App, last))
-            assert world.known.status.ready == world.known.spec.size
+            assert env.known.status.ready == env.known.spec.size
 
     run()
 

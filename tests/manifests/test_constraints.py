@@ -62,11 +62,11 @@ def exercise(server: Strict, drawn: list[Drawn]) -> None:
     server.session.call("DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{info.crd_name}")
 
 
-QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
+SETTINGS = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
 
 @pytest.mark.slow
-@settings(max_examples=25, **QUIET)
+@settings(max_examples=25, **SETTINGS)
 @given(drawn=st.lists(fields(), min_size=3, max_size=10))
 def test_good_values_are_taken_and_bad_ones_refused(cluster: Cluster, drawn: list[Drawn]) -> None:
     server = Strict(cluster)
@@ -75,7 +75,7 @@ def test_good_values_are_taken_and_bad_ones_refused(cluster: Cluster, drawn: lis
 
 
 @pytest.mark.realcluster
-@settings(max_examples=4, **QUIET)
+@settings(max_examples=4, **SETTINGS)
 @given(drawn=st.lists(fields(), min_size=15, max_size=20))
 def test_the_real_server_agrees(cluster: Cluster, drawn: list[Drawn]) -> None:
     server = Strict(cluster)

@@ -57,7 +57,7 @@ async def eventually(condition: Callable[[], Any], what: str, within: float = 12
         await asyncio.sleep(0.03)
 
 
-class World:
+class Environment:
     """A cluster with a namespace for the test, and operators in it."""
 
     def __init__(self, control_plane: Any, namespace: str, client: Client, log: io.StringIO) -> None:
@@ -91,7 +91,7 @@ class World:
     async def running(
         self, operator: Operator, *, kubeconfig: Any = None, **changes: Any
     ) -> AsyncIterator[asyncio.Task[None]]:
-        """A replica for the time of a block; `await world.stop(operator)` ends the oldest one of an operator early."""
+        """A replica for the time of a block; `await env.stop(operator)` ends the oldest one of an operator early."""
         stop = asyncio.Event()
         config = load_config(kubeconfig or self.plane.kubeconfig)
         task = asyncio.create_task(run_operator(operator, config, self.settings(**changes), stop=stop))
@@ -119,10 +119,10 @@ class World:
 
 
 @pytest.fixture
-async def world(control_plane: Any, namespace: str) -> AsyncIterator[World]:
+async def env(control_plane: Any, namespace: str) -> AsyncIterator[Environment]:
     log = io.StringIO()
     configure(level="info", format="json", stream=log)
     async with Client(load_config(control_plane.kubeconfig)) as client:
-        yield World(control_plane, namespace, client, log)
+        yield Environment(control_plane, namespace, client, log)
     configure()
     print(log.getvalue())

@@ -46,7 +46,7 @@ class Kite(Resource, group=GROUP, version="v1"):
 
 
 @pytest.fixture(scope="module", params=["embedded", pytest.param("real", marks=pytest.mark.realcluster())])
-def world(request: pytest.FixtureRequest) -> Iterator[Any]:
+def env(request: pytest.FixtureRequest) -> Iterator[Any]:
     with (EmbeddedCluster if request.param == "embedded" else ControlPlane).start() as started:
         yield started
 
@@ -62,24 +62,24 @@ def operator_of(ran: asyncio.Event) -> Operator:
     return operator
 
 
-def account(world: Any, operator: Operator, *, install_crds: bool) -> Config:
+def account(env: Any, operator: Operator, *, install_crds: bool) -> Config:
     """The operator's ServiceAccount, with the roles that its manifests have."""
     for document in rbac(operator, install_crds=install_crds):
-        world.apply(document)
+        env.apply(document)
     user = f"system:serviceaccount:{operator.name}-system:{operator.name}"
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{operator.name}-system", "system:authenticated")
-    return replace(load_config(world.kubeconfig), impersonate=Impersonation(user, groups=groups))
+    return replace(load_config(env.kubeconfig), impersonate=Impersonation(user, groups=groups))
 
 
-async def test_definitions_are_served_before_controllers_start_with_the_rights_of_the_role(world: Any) -> None:
+async def test_definitions_are_served_before_controllers_start_with_the_rights_of_the_role(env: Any) -> None:
     ran, stop = asyncio.Event(), asyncio.Event()
     operator = operator_of(ran)
-    config = account(world, operator, install_crds=True)
+    config = account(env, operator, install_crds=True)
     for attempt in range(2):  # the second time, everything is there
         ran.clear()
         stop.clear()
         task = asyncio.create_task(run_operator(operator, config, SETTINGS, stop=stop, definitions=crds(operator)))
-        async with Client(load_config(world.kubeconfig)) as client:
+        async with Client(load_config(env.kubeconfig)) as client:
             while True:
                 try:
                     await client.apply(
@@ -94,7 +94,7 @@ async def test_definitions_are_served_before_controllers_start_with_the_rights_o
         assert ran.is_set(), task
         stop.set()
         await task
-        live = world.call("GET", CRD)
+        live = env.call("GET", CRD)
         if attempt == 0:
             version = live["metadata"]["resourceVersion"]
     assert live["metadata"]["resourceVersion"] == version, "a second start changes nothing"
@@ -102,10 +102,10 @@ async def test_definitions_are_served_before_controllers_start_with_the_rights_o
     assert managers["kites-crds"] == "Apply"
 
 
-async def test_a_missing_right_is_named_with_the_verb_and_the_way_out(world: Any) -> None:
+async def test_a_missing_right_is_named_with_the_verb_and_the_way_out(env: Any) -> None:
     operator = operator_of(asyncio.Event())
     operator.name = "poor-kites"
-    config = account(world, operator, install_crds=False)
+    config = account(env, operator, install_crds=False)
     with pytest.raises(CrdInstallError) as caught:
         await run_operator(operator, config, SETTINGS, definitions=crds(operator))
     message = str(caught.value)
@@ -114,12 +114,12 @@ async def test_a_missing_right_is_named_with_the_verb_and_the_way_out(world: Any
     assert "`steersman manifests --install-crds`" in message
 
 
-async def test_definitions_that_the_api_server_refuses_are_named(world: Any) -> None:
+async def test_definitions_that_the_api_server_refuses_are_named(env: Any) -> None:
     operator = operator_of(asyncio.Event())
     (wrong,) = crds(operator)
     wrong["metadata"]["name"] = f"kits.{GROUP}"
     with pytest.raises(CrdInstallError, match=f"CustomResourceDefinition kits.{GROUP} is refused: .*must be"):
-        await run_operator(operator, load_config(world.kubeconfig), SETTINGS, definitions=[wrong])
+        await run_operator(operator, load_config(env.kubeconfig), SETTINGS, definitions=[wrong])
 
 
 async def test_without_definitions_the_setting_is_refused() -> None:

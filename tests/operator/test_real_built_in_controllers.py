@@ -28,7 +28,7 @@ def test_an_index_has_one_function():
 
 
 @pytest.mark.realcluster
-async def test_a_declared_index_finds_objects_and_a_mapper_reads_the_cache(world):
+async def test_a_declared_index_finds_objects_and_a_mapper_reads_the_cache(env):
     """A Secret wakes every ConfigMap of its team, which the mapper finds in the cache."""
     operator = Operator("built-in")
     operator.index("team", Secret, team_of)
@@ -43,19 +43,19 @@ async def test_a_declared_index_finds_objects_and_a_mapper_reads_the_cache(world
         found = ctx.list(Secret, index=("team", config.data.get("team", "")))
         seen[config.metadata.name] = sorted(s.metadata.name for s in found)
 
-    async with world.running(operator):
+    async with env.running(operator):
         for team in ("red", "blue"):
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": team, "namespace": world.namespace}}
-            await world.client.create({**body, "data": {"team": team}})
-        await world.eventually(lambda: {"red", "blue"} <= seen.keys(), "both are seen")
-        metadata = {"name": "s", "namespace": world.namespace, "labels": {"team": "red"}}
-        await world.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
-        await world.eventually(lambda: seen["red"] == ["s"], "red has it")
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": team, "namespace": env.namespace}}
+            await env.client.create({**body, "data": {"team": team}})
+        await env.eventually(lambda: {"red", "blue"} <= seen.keys(), "both are seen")
+        metadata = {"name": "s", "namespace": env.namespace, "labels": {"team": "red"}}
+        await env.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+        await env.eventually(lambda: seen["red"] == ["s"], "red has it")
         assert seen["blue"] == []
 
 
 @pytest.mark.realcluster
-async def test_objects_that_are_being_deleted_are_reconciled_on_request(world):
+async def test_objects_that_are_being_deleted_are_reconciled_on_request(env):
     operator = Operator("last-words")
     words: list[tuple[str, bool]] = []
 
@@ -70,15 +70,15 @@ async def test_objects_that_are_being_deleted_are_reconciled_on_request(world):
         if leaving:
             await ctx.patch(config, MergePatch({"metadata": {"finalizers": None}}))
 
-    async with world.running(operator):
-        metadata = {"name": "c", "namespace": world.namespace, "finalizers": ["example.com/wait"]}
-        await world.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-        await world.eventually(lambda: ("present", False) in words and ("silent", False) in words, "both see it")
-        await world.client.delete(ConfigMap, "c", namespace=world.namespace)
-        await world.eventually(lambda: ("present", True) in words, "one sees it go")
+    async with env.running(operator):
+        metadata = {"name": "c", "namespace": env.namespace, "finalizers": ["example.com/wait"]}
+        await env.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        await env.eventually(lambda: ("present", False) in words and ("silent", False) in words, "both see it")
+        await env.client.delete(ConfigMap, "c", namespace=env.namespace)
+        await env.eventually(lambda: ("present", True) in words, "one sees it go")
 
         async def gone():
-            return not await world.client.exists(ConfigMap, "c", namespace=world.namespace)
+            return not await env.client.exists(ConfigMap, "c", namespace=env.namespace)
 
-        await world.eventually(gone, "it is gone")
+        await env.eventually(gone, "it is gone")
         assert ("silent", True) not in words

@@ -65,12 +65,12 @@ class Late(Resource, group=GROUP, version="v1"):
     status: ThingStatus = ThingStatus()
 
 
-def thing(world, name="one", size=1, kind=Thing):
-    return kind(metadata=ObjectMeta(name=name, namespace=world.namespace), spec=ThingSpec(size=size))
+def thing(env, name="one", size=1, kind=Thing):
+    return kind(metadata=ObjectMeta(name=name, namespace=env.namespace), spec=ThingSpec(size=size))
 
 
-async def current(world, name="one", kind=Thing):
-    return await world.client.get(kind, name, namespace=world.namespace)
+async def current(env, name="one", kind=Thing):
+    return await env.client.get(kind, name, namespace=env.namespace)
 
 
 def deployment_for(obj: Thing) -> Deployment:
@@ -87,9 +87,9 @@ def deployment_for(obj: Thing) -> Deployment:
     )
 
 
-async def test_a_child_follows_its_owner_and_drift_is_corrected(world):
+async def test_a_child_follows_its_owner_and_drift_is_corrected(env):
     """A1: the child is applied with an owner reference, and applied again only when it differs."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("follows")
 
     @operator.controller(owns=[Deployment])
@@ -98,42 +98,42 @@ async def test_a_child_follows_its_owner_and_drift_is_corrected(world):
         assert ctx.get(Deployment, obj.metadata.name) is not None, "a read after a write sees the write"
         return ThingStatus(size=child.spec.replicas or 0, conditions=ready_when(True))
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: size(world, 1), "status.size is 1")
-        child = await world.client.get(Deployment, "one", namespace=world.namespace)
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: size(env, 1), "status.size is 1")
+        child = await env.client.get(Deployment, "one", namespace=env.namespace)
         (owner,) = child.metadata.owner_references
         assert (owner.kind, owner.controller) == ("Thing", True)
-        seen = await current(world)
+        seen = await current(env)
         assert seen.status.observed_generation == 1
         assert seen.status.conditions[0].last_transition_time is not None
 
-        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 3}}), namespace=world.namespace)
-        await world.eventually(lambda: replicas(world, 3), "the Deployment follows")
-        await world.client.patch(Deployment, "one", MergePatch({"spec": {"replicas": 7}}), namespace=world.namespace)
-        await world.eventually(lambda: replicas(world, 3), "drift is corrected")
-        await world.client.delete(Deployment, "one", namespace=world.namespace)
-        await world.eventually(lambda: returned(world, child.metadata.uid), "a deleted child returns")
+        await env.client.patch(Thing, "one", MergePatch({"spec": {"size": 3}}), namespace=env.namespace)
+        await env.eventually(lambda: replicas(env, 3), "the Deployment follows")
+        await env.client.patch(Deployment, "one", MergePatch({"spec": {"replicas": 7}}), namespace=env.namespace)
+        await env.eventually(lambda: replicas(env, 3), "drift is corrected")
+        await env.client.delete(Deployment, "one", namespace=env.namespace)
+        await env.eventually(lambda: returned(env, child.metadata.uid), "a deleted child returns")
 
 
-async def size(world, wanted):
-    return (await current(world)).status.size == wanted
+async def size(env, wanted):
+    return (await current(env)).status.size == wanted
 
 
-async def replicas(world, wanted):
-    return (await world.client.get(Deployment, "one", namespace=world.namespace)).spec.replicas == wanted
+async def replicas(env, wanted):
+    return (await env.client.get(Deployment, "one", namespace=env.namespace)).spec.replicas == wanted
 
 
-async def returned(world, uid):
+async def returned(env, uid):
     try:
-        return (await world.client.get(Deployment, "one", namespace=world.namespace)).metadata.uid != uid
+        return (await env.client.get(Deployment, "one", namespace=env.namespace)).metadata.uid != uid
     except NotFound:
         return False
 
 
-async def test_reads_after_own_writes_are_never_older(world):
+async def test_reads_after_own_writes_are_never_older(env):
     """C2: get and list show what this reconcile has just created, changed and deleted."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("reads-own-writes")
     problems, rounds = [], []
 
@@ -154,15 +154,15 @@ async def test_reads_after_own_writes_are_never_older(world):
             assert not await ctx.delete(ConfigMap, name), "there is none any more"
         rounds.append(ctx.request)
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: rounds, "a whole round")
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: rounds, "a whole round")
     assert not problems
 
 
-async def test_undeclared_kinds_are_read_from_the_server_and_never_watched(world):
+async def test_undeclared_kinds_are_read_from_the_server_and_never_watched(env):
     """C6: `get` refuses with the way out, `fetch` asks the server; no watch begins."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("undeclared")
     found = {}
 
@@ -180,20 +180,20 @@ async def test_undeclared_kinds_are_read_from_the_server_and_never_watched(world
         found["none"] = await ctx.fetch(ConfigMap, "nothing")
         found["all"] = await ctx.fetch_list(ConfigMap, labels={"a": "b"})
 
-    settings = ConfigMap(metadata=ObjectMeta(name="settings", namespace=world.namespace, labels={"a": "b"}))
-    await world.client.create(settings)
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: "all" in found, "a reconcile")
+    settings = ConfigMap(metadata=ObjectMeta(name="settings", namespace=env.namespace, labels={"a": "b"}))
+    await env.client.create(settings)
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: "all" in found, "a reconcile")
     assert found["one"].metadata.name == "settings"
     assert found["none"] is None
     assert [c.metadata.name for c in found["all"]] == ["settings"]
-    watched = world.plane.audit_events(verbs=("watch",), resource="configmaps", namespace=world.namespace)
+    watched = env.plane.audit_events(verbs=("watch",), resource="configmaps", namespace=env.namespace)
     assert not [e for e in watched if "steersman" in str(e.raw.get("userAgent"))]
 
 
-async def test_mapped_kinds_lead_to_reconciles_with_their_reason(world):
-    await world.install(Thing)
+async def test_mapped_kinds_lead_to_reconciles_with_their_reason(env):
+    await env.install(Thing)
     operator = Operator("mapped")
     reasons = []
 
@@ -201,18 +201,18 @@ async def test_mapped_kinds_lead_to_reconciles_with_their_reason(world):
     async def reconcile(obj: Thing, ctx: Context) -> None:
         reasons.append(ctx.request.reasons)
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: reasons, "the first reconcile")
-        await world.client.create(
-            ConfigMap(metadata=ObjectMeta(name="c", namespace=world.namespace, labels={"for-thing": "one"}))
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: reasons, "the first reconcile")
+        await env.client.create(
+            ConfigMap(metadata=ObjectMeta(name="c", namespace=env.namespace, labels={"for-thing": "one"}))
         )
-        await world.eventually(lambda: any("ConfigMap add" in r for r in reasons), "the mapped reconcile")
+        await env.eventually(lambda: any("ConfigMap add" in r for r in reasons), "the mapped reconcile")
 
 
-async def test_finalizers_come_before_the_first_reconcile_and_run_in_order(world):
+async def test_finalizers_come_before_the_first_reconcile_and_run_in_order(env):
     """A5: added in a pass of their own, run in order of declaration over several passes, then the object goes."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("finalizes")
     said = []
 
@@ -232,26 +232,26 @@ async def test_finalizers_come_before_the_first_reconcile_and_run_in_order(world
         if said.count("second") == 1:
             raise RequeueError("not yet", after=0.05)
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: "reconcile" in said, "a reconcile")
-        await world.client.delete(Thing, "one", namespace=world.namespace)
-        await world.eventually(lambda: gone(world), "the object goes")
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: "reconcile" in said, "a reconcile")
+        await env.client.delete(Thing, "one", namespace=env.namespace)
+        await env.eventually(lambda: gone(env), "the object goes")
     ends = [word for word in said if word != "reconcile"]
     assert ends == ["first", "first", "first", "second", "second"]
 
 
-async def gone(world, name="one", kind=Thing):
+async def gone(env, name="one", kind=Thing):
     try:
-        await current(world, name, kind)
+        await current(env, name, kind)
     except NotFound:
         return True
     return False
 
 
-async def test_a_plain_function_works_in_a_thread_with_a_blocking_context(world):
+async def test_a_plain_function_works_in_a_thread_with_a_blocking_context(env):
     """R6: a blocking reconcile leaves the event loop alone and can do everything an async one can."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("threads")
     threads = set()
 
@@ -260,25 +260,25 @@ async def test_a_plain_function_works_in_a_thread_with_a_blocking_context(world)
         threads.add(threading.current_thread())
         ctx.apply(ConfigMap(metadata=ObjectMeta(name="from-thread"), data={"a": "1"}))
         assert ctx.get(ConfigMap, "from-thread") is not None
-        assert ctx.fetch(Namespace, world.namespace) is not None
+        assert ctx.fetch(Namespace, env.namespace) is not None
         ctx.event("Worked", "in a thread")
         return ThingStatus(size=len(ctx.list(ConfigMap, owned=True)))
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: size(world, 1), "status from a thread")
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: size(env, 1), "status from a thread")
     assert threading.main_thread() not in threads
 
 
-async def test_events_timers_and_hooks(world):
-    await world.install(Thing)
+async def test_events_timers_and_hooks(env):
+    await env.install(Thing)
     operator = Operator("hooks")
     said = []
 
     @operator.on_startup
     async def begin(ctx: Context) -> None:
         said.append("startup")
-        await ctx.client.create(ConfigMap(metadata=ObjectMeta(name="made-at-startup", namespace=world.namespace)))
+        await ctx.client.create(ConfigMap(metadata=ObjectMeta(name="made-at-startup", namespace=env.namespace)))
 
     @operator.on_shutdown
     async def end() -> None:
@@ -293,20 +293,20 @@ async def test_events_timers_and_hooks(world):
         said.append("reconcile")
         ctx.event("Seen", "the thing was seen")
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: ("tick", 1) in said, "the timer sees the thing")
-        await world.eventually(lambda: events(world, "Seen"), "the Event")
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: ("tick", 1) in said, "the timer sees the thing")
+        await env.eventually(lambda: events(env, "Seen"), "the Event")
     assert said[0] == "startup"
     assert said[-1] == "shutdown"
 
 
-async def events(world, reason):
-    return [e for e in (await world.client.list(Event, namespace=world.namespace)).items if e.reason == reason]
+async def events(env, reason):
+    return [e for e in (await env.client.list(Event, namespace=env.namespace)).items if e.reason == reason]
 
 
-async def test_a_terminal_error_is_told_by_an_event_and_not_retried(world):
-    await world.install(Thing)
+async def test_a_terminal_error_is_told_by_an_event_and_not_retried(env):
+    await env.install(Thing)
     operator = Operator("terminal")
     attempts = []
 
@@ -316,18 +316,18 @@ async def test_a_terminal_error_is_told_by_an_event_and_not_retried(world):
         if obj.spec.size > 5:
             raise TerminalError("size must be at most 5", reason="TooBig")
 
-    async with world.running(operator):
-        await world.client.create(thing(world, size=9))
-        (event,) = await world.eventually(lambda: events(world, "TooBig"), "the Event")
+    async with env.running(operator):
+        await env.client.create(thing(env, size=9))
+        (event,) = await env.eventually(lambda: events(env, "TooBig"), "the Event")
         assert "at most 5" in event.note
-        await world.client.patch(Thing, "one", MergePatch({"spec": {"size": 2}}), namespace=world.namespace)
-        await world.eventually(lambda: 2 in attempts, "a change is tried again")
+        await env.client.patch(Thing, "one", MergePatch({"spec": {"size": 2}}), namespace=env.namespace)
+        await env.eventually(lambda: 2 in attempts, "a change is tried again")
     assert attempts.count(9) <= 2
 
 
-async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(world):
+async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(env):
     """W9: it becomes an Event on the object; other objects go on, and so does it when it is mended."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("undecodable")
     seen = []
 
@@ -335,26 +335,26 @@ async def test_an_object_that_does_not_decode_is_reported_and_stops_nobody(world
     async def reconcile(obj: Thing, ctx: Context) -> None:
         seen.append(obj.metadata.name)
 
-    await world.client.create(
+    await env.client.create(
         {
             "apiVersion": f"{GROUP}/v1",
             "kind": "Thing",
-            "metadata": {"name": "bad", "namespace": world.namespace},
+            "metadata": {"name": "bad", "namespace": env.namespace},
             "spec": {"size": "many"},
         }
     )
-    async with world.running(operator):
-        await world.client.create(thing(world, "good"))
-        await world.eventually(lambda: "good" in seen, "the good one")
-        (event,) = await world.eventually(lambda: events(world, "Undecodable"), "the Event")
+    async with env.running(operator):
+        await env.client.create(thing(env, "good"))
+        await env.eventually(lambda: "good" in seen, "the good one")
+        (event,) = await env.eventually(lambda: events(env, "Undecodable"), "the Event")
         assert "$.spec.size" in event.note
         mended = {"spec": {"size": 3}}
-        await world.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), namespace=world.namespace)
-        await world.eventually(lambda: "bad" in seen, "the mended one")
+        await env.client.patch(dynamic(f"{GROUP}/v1", "Thing"), "bad", MergePatch(mended), namespace=env.namespace)
+        await env.eventually(lambda: "bad" in seen, "the mended one")
 
 
-async def test_a_crd_without_status_is_one_clear_error_and_no_loop(world):
-    await world.install(Bare, status=False)
+async def test_a_crd_without_status_is_one_clear_error_and_no_loop(env):
+    await env.install(Bare, status=False)
     operator = Operator("no-status")
     calls = []
 
@@ -363,16 +363,16 @@ async def test_a_crd_without_status_is_one_clear_error_and_no_loop(world):
         calls.append(obj.metadata.name)
         return ThingStatus(size=1)
 
-    async with world.running(operator):
-        await world.client.create(thing(world, kind=Bare))
-        (event,) = await world.eventually(lambda: events(world, "NoStatusSubresource"), "the Event")
+    async with env.running(operator):
+        await env.client.create(thing(env, kind=Bare))
+        (event,) = await env.eventually(lambda: events(env, "NoStatusSubresource"), "the Event")
         assert "subresources: {status: {}}" in event.note
     assert len(calls) == 1
 
 
-async def test_a_missing_crd_is_waited_for_and_keeps_nobody_else_waiting(world):
+async def test_a_missing_crd_is_waited_for_and_keeps_nobody_else_waiting(env):
     """W10: the other controllers work; the one whose kind is missing starts by itself when the CRD comes."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("late")
     seen = []
 
@@ -384,25 +384,25 @@ async def test_a_missing_crd_is_waited_for_and_keeps_nobody_else_waiting(world):
     async def lates(obj: Late, ctx: Context) -> None:
         seen.append("late")
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: "thing" in seen, "the other controller")
-        await world.install(Late)
-        await world.client.create(thing(world, kind=Late))
-        await world.eventually(lambda: "late" in seen, "the late one", within=45)
-    await asyncio.to_thread(world.plane.kubectl, "delete", "crd", f"lates.{GROUP}")
-    assert "Late" in world.log.getvalue()
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: "thing" in seen, "the other controller")
+        await env.install(Late)
+        await env.client.create(thing(env, kind=Late))
+        await env.eventually(lambda: "late" in seen, "the late one", within=45)
+    await asyncio.to_thread(env.plane.kubectl, "delete", "crd", f"lates.{GROUP}")
+    assert "Late" in env.log.getvalue()
 
 
-async def test_a_forbidden_kind_is_named_and_the_rest_works(world):
-    await world.install(Thing)
+async def test_a_forbidden_kind_is_named_and_the_rest_works(env):
+    await env.install(Thing)
     rules = [
         {"apiGroups": [GROUP], "resources": ["things", "things/status"], "verbs": ["*"]},
         {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
         {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["*"]},
     ]
     kubeconfig = await asyncio.to_thread(
-        world.plane.service_account_kubeconfig, "limited", namespace=world.namespace, rules=rules
+        env.plane.service_account_kubeconfig, "limited", namespace=env.namespace, rules=rules
     )
     operator = Operator("forbidden")
     seen = []
@@ -415,31 +415,31 @@ async def test_a_forbidden_kind_is_named_and_the_rest_works(world):
     async def maps(obj: ConfigMap, ctx: Context) -> None:
         seen.append("map")
 
-    async with world.running(operator, kubeconfig=kubeconfig):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: "thing" in seen, "the allowed one")
-    log = world.log.getvalue()
+    async with env.running(operator, kubeconfig=kubeconfig):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: "thing" in seen, "the allowed one")
+    log = env.log.getvalue()
     assert "configmaps is forbidden" in log
     assert "map" not in seen
 
 
-async def test_a_wrong_return_value_is_named_with_its_place(world):
-    await world.install(Thing)
+async def test_a_wrong_return_value_is_named_with_its_place(env):
+    await env.install(Thing)
     operator = Operator("wrong-return")
 
     @operator.controller
     async def reconcile(obj: Thing, ctx: Context):
         return 42
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(
-            lambda: "returned a int; expected ThingStatus, Result or None" in world.log.getvalue(), "the error"
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(
+            lambda: "returned a int; expected ThingStatus, Result or None" in env.log.getvalue(), "the error"
         )
 
 
-async def test_a_dry_run_changes_nothing(world):
-    await world.install(Thing)
+async def test_a_dry_run_changes_nothing(env):
+    await env.install(Thing)
     operator = Operator("dry")
     ran = []
 
@@ -449,21 +449,21 @@ async def test_a_dry_run_changes_nothing(world):
         ran.append(obj)
         return ThingStatus(size=5)
 
-    async with world.running(operator, dry_run=True):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: ran, "a reconcile")
-    assert (await current(world)).status.size == 0
+    async with env.running(operator, dry_run=True):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: ran, "a reconcile")
+    assert (await current(env)).status.size == 0
     with pytest.raises(NotFound):
-        await world.client.get(ConfigMap, "dry", namespace=world.namespace)
+        await env.client.get(ConfigMap, "dry", namespace=env.namespace)
     leases = await asyncio.to_thread(
-        world.plane.call, "GET", f"/apis/coordination.k8s.io/v1/namespaces/{world.namespace}/leases"
+        env.plane.call, "GET", f"/apis/coordination.k8s.io/v1/namespaces/{env.namespace}/leases"
     )
     assert not leases["items"]
 
 
-async def test_what_a_reconcile_logs_carries_the_object_and_the_reconcile_id(world):
+async def test_what_a_reconcile_logs_carries_the_object_and_the_reconcile_id(env):
     """R5: lines logged in a reconcile, in a thread too, name the object and the reconcile; so does its Event."""
-    await world.install(Thing)
+    await env.install(Thing)
     operator = Operator("logs")
 
     @operator.controller
@@ -475,14 +475,14 @@ async def test_what_a_reconcile_logs_carries_the_object_and_the_reconcile_id(wor
     def threaded(obj: Thing, ctx: SyncContext) -> None:
         ctx.log.info("from a thread")
 
-    async with world.running(operator):
-        await world.client.create(thing(world))
-        await world.eventually(lambda: "from a thread" in world.log.getvalue(), "the thread's line")
-        (event,) = await world.eventually(lambda: events(world, "Logged"), "the Event")
-    lines = [json.loads(line) for line in world.log.getvalue().splitlines()]
+    async with env.running(operator):
+        await env.client.create(thing(env))
+        await env.eventually(lambda: "from a thread" in env.log.getvalue(), "the thread's line")
+        (event,) = await env.eventually(lambda: events(env, "Logged"), "the Event")
+    lines = [json.loads(line) for line in env.log.getvalue().splitlines()]
     for text, controller in (("from the loop", "thing"), ("from a thread", "threaded")):
         line = next(line for line in lines if line["event"] == text)
-        assert (line["namespace"], line["name"], line["kind"]) == (world.namespace, "one", "Thing")
+        assert (line["namespace"], line["name"], line["kind"]) == (env.namespace, "one", "Thing")
         assert line["controller"] == controller
         assert line["reconcile_id"]
         assert line["reasons"] == ["Thing add"]

@@ -32,13 +32,13 @@ spec:
 
 @pytest.mark.slow
 @simulated(seed=1)
-async def test_an_hour_passes_and_the_cluster_lives_on(world: Simulation) -> None:
-    started = world.now()
-    await world.apply(DEPLOYMENT)
-    await world.passes(hours=1)
+async def test_an_hour_passes_and_the_cluster_lives_on(simulation: Simulation) -> None:
+    started = simulation.now()
+    await simulation.apply(DEPLOYMENT)
+    await simulation.passes(hours=1)
 
-    assert world.now() - started >= timedelta(hours=1)
-    deployment = await world.client.get(Deployment, "web", namespace="default")
+    assert simulation.now() - started >= timedelta(hours=1)
+    deployment = await simulation.client.get(Deployment, "web", namespace="default")
     assert deployment.status is not None
     assert deployment.status.ready_replicas == 3
 
@@ -47,19 +47,19 @@ def story(seed: int) -> list[str]:
     lines: list[str] = []
 
     @simulated(seed=seed)
-    async def run(world: Simulation) -> None:
-        world.faults.add(
+    async def run(simulation: Simulation) -> None:
+        simulation.faults.add(
             conflict(resource="configmaps", verb="patch", probability=0.3),
             unavailable(verb="patch", resource="webs", probability=0.3),
             latency(0.2, verb="patch", probability=0.5),
         )
-        running = await world.operator(webs.operator)
+        running = await simulation.operator(webs.operator)
         for n in range(10):
-            await world.apply(webs.web(f"site-{n}", "red" if world.rng.random() < 0.5 else "blue"))
-        await world.apply(DEPLOYMENT)
-        await world.passes(minutes=20)
+            await simulation.apply(webs.web(f"site-{n}", "red" if simulation.rng.random() < 0.5 else "blue"))
+        await simulation.apply(DEPLOYMENT)
+        await simulation.passes(minutes=20)
         await running.wait_idle()
-        lines.extend(world.audit())
+        lines.extend(simulation.audit())
 
     run()
     return lines
@@ -75,24 +75,24 @@ def test_one_seed_gives_one_story() -> None:
 
 
 @simulated(seed=3)
-async def test_an_operator_gets_over_what_goes_wrong(world: Simulation) -> None:
+async def test_an_operator_gets_over_what_goes_wrong(simulation: Simulation) -> None:
     broken = conflict(verb="patch", resource="configmaps", times=5)
-    world.faults.add(broken)
-    running = await world.operator(webs.operator)
-    await world.apply(webs.web("one", "red"))
+    simulation.faults.add(broken)
+    running = await simulation.operator(webs.operator)
+    await simulation.apply(webs.web("one", "red"))
 
     async def painted() -> bool:
         try:
-            return (await world.client.get(ConfigMap, "one", namespace="default")).data == {"colour": "red"}
+            return (await simulation.client.get(ConfigMap, "one", namespace="default")).data == {"colour": "red"}
         except NotFound:
             return False
 
-    await world.eventually(painted)
+    await simulation.eventually(painted)
     await running.wait_idle()
 
-    assert world.faults.struck(broken) == 5
+    assert simulation.faults.struck(broken) == 5
     assert [r.error is None for r in running.reconciles][-1]
-    assert world.audit(user=running.user, writes=True)
+    assert simulation.audit(user=running.user, writes=True)
 
 
 def gate(name: str, **spec: str) -> dict[str, object]:
@@ -100,33 +100,33 @@ def gate(name: str, **spec: str) -> dict[str, object]:
 
 
 @simulated(seed=5)
-async def test_webhooks_default_refuse_and_convert_without_a_socket(world: Simulation) -> None:
-    await world.operator(guarded.operator)
-    await world.apply(gate("plain"))
+async def test_webhooks_default_refuse_and_convert_without_a_socket(simulation: Simulation) -> None:
+    await simulation.operator(guarded.operator)
+    await simulation.apply(gate("plain"))
 
-    stored = await world.client.get(guarded.Gate, "plain", namespace="default")
+    stored = await simulation.client.get(guarded.Gate, "plain", namespace="default")
     assert stored.spec.colour == "green"
-    converted = await world.client.get(guarded.OldGate, "plain", namespace="default")
+    converted = await simulation.client.get(guarded.OldGate, "plain", namespace="default")
     assert converted.spec.paint == "green"
     with pytest.raises(AssertionError, match="grey is no colour"):
-        await world.apply(gate("dull", colour="grey"))
+        await simulation.apply(gate("dull", colour="grey"))
 
 
 @simulated(seed=5)
-async def test_a_webhook_that_hangs_is_given_up_after_its_timeout(world: Simulation) -> None:
-    await world.operator(guarded.operator)
-    began = world.now()
+async def test_a_webhook_that_hangs_is_given_up_after_its_timeout(simulation: Simulation) -> None:
+    await simulation.operator(guarded.operator)
+    began = simulation.now()
     with pytest.raises(AssertionError, match="did not finish within 9 s"):
-        await world.apply(gate("late", colour="slow"))
-    assert timedelta(seconds=5) < world.now() - began < timedelta(seconds=60)
+        await simulation.apply(gate("late", colour="slow"))
+    assert timedelta(seconds=5) < simulation.now() - began < timedelta(seconds=60)
 
 
 @simulated(seed=5)
-async def test_no_webhook_is_called_after_its_operator_has_stopped(world: Simulation) -> None:
-    running = await world.operator(guarded.operator)
+async def test_no_webhook_is_called_after_its_operator_has_stopped(simulation: Simulation) -> None:
+    running = await simulation.operator(guarded.operator)
     await running.stop()
-    await world.apply({**gate("free", colour="grey")})
-    assert world.cluster.server.admission.caller.in_process == {}
+    await simulation.apply({**gate("free", colour="grey")})
+    assert simulation.cluster.server.admission.caller.in_process == {}
 
 
 def test_a_traceback_shows_no_values_of_local_variables() -> None:
@@ -138,10 +138,10 @@ def test_a_traceback_shows_no_values_of_local_variables() -> None:
         from tests.testing.test_simulation import gate
 
         @simulated(seed=5)
-        async def run(world):
-            running = await world.operator(guarded.operator)
-            await world.apply(gate("one", colour="red"))
-            await world.passes(seconds=5)
+        async def run(simulation):
+            running = await simulation.operator(guarded.operator)
+            await simulation.apply(gate("one", colour="red"))
+            await simulation.passes(seconds=5)
 
         configure(format="console")
         run()

@@ -30,8 +30,8 @@ def review(obj=None, *, old=None, operation="CREATE", uid="705ab4f5", **fields):
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-class Asked:
-    """One webhook that is asked directly, without a server."""
+class RouteCaller:
+    """One webhook that is route_of directly, without a server."""
 
     def __init__(self, kind, function, purpose, **options):
         async def call(obj, admission):
@@ -55,8 +55,8 @@ class Asked:
 
 
 @pytest.fixture
-def asked():
-    return Asked
+def route_of():
+    return RouteCaller
 
 
-__all__ = ["Admission", "Asked", "review"]
+__all__ = ["Admission", "RouteCaller", "review"]

@@ -24,7 +24,7 @@ from .certificate_environment import CertificateEnvironment, soon
 
 pytestmark = pytest.mark.parametrize("server", ["embedded", pytest.param("real", marks=pytest.mark.realcluster)])
 
-AT_ONCE = 16
+CONCURRENT_WRITERS = 16
 REQUESTS = int(os.environ.get("STEERSMAN_ROTATION_REQUESTS", "400"))
 """At least so many; 10,000 are for a machine that has time."""
 
@@ -123,11 +123,11 @@ async def test_rotation_under_load_fails_no_request(server, cluster):
     """H1: two authorities follow the first while replicas restart; no request fails, and none goes unseen."""
     wanted, config, namespace = REQUESTS, cluster.config, cluster.namespace
     async with Client(config) as client:
-        world = CertificateEnvironment(client, namespace)
-        world.service = f"{world.name}-webhook"
+        environment = CertificateEnvironment(client, namespace)
+        environment.service = f"{environment.name}-webhook"
         endpoints = Endpoints()
         port = await endpoints.start()
-        operator = marking(world.name)
+        operator = marking(environment.name)
         settings = Settings(
             leader_elect=False,
             lease_namespace=namespace,
@@ -143,32 +143,32 @@ async def test_rotation_under_load_fails_no_request(server, cluster):
         try:
             for _ in range(2):
                 await replicas.add()
-            await register(world, operator, port)
+            await register(environment, operator, port)
             await answered(client, namespace)
-            counted = await under_load(client, namespace, wanted, disturb(world, replicas, wanted))
+            counted = await under_load(client, namespace, wanted, disturb(environment, replicas, wanted))
             assert counted >= wanted
             assert endpoints.opened > 6
         finally:
-            await world.end()
+            await environment.end()
             await endpoints.close()
             await replicas.end()
 
 
-async def register(world, operator, port):
+async def register(environment, operator, port):
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": world.service, "namespace": world.namespace},
+        "metadata": {"name": environment.service, "namespace": environment.namespace},
         "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]},
     }
-    await world.client.create(service)
-    where = ClientConfig(service=(world.namespace, world.service, port))
+    await environment.client.create(service)
+    where = ClientConfig(service=(environment.namespace, environment.service, port))
     (document,) = configurations(operator.webhook_rules, name=operator.name, client_config=where)
     for webhook in document["webhooks"]:
-        webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+        webhook["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": environment.namespace}}
     view = dynamic(document["apiVersion"], document["kind"], namespaced=False)
-    await world.client.create(document, kind=view)
-    world.made.append((view, document["metadata"]["name"]))
+    await environment.client.create(document, kind=view)
+    environment.made.append((view, document["metadata"]["name"]))
 
 
 def configmap(namespace, name):
@@ -202,7 +202,7 @@ async def under_load(client, namespace, wanted, disturbance):
 
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(CONCURRENT_WRITERS):
                 group.create_task(ask())
             group.create_task(_finish(over))
     finally:
@@ -214,11 +214,11 @@ async def _finish(over):
     await over
 
 
-def disturb(world, replicas, wanted):
+def disturb(environment, replicas, wanted):
     async def go(done):
         for turn in range(2):
             await soon(lambda turn=turn: done() >= wanted * (turn + 1) // 4)
-            rotating = asyncio.create_task(world.rotate())
+            rotating = asyncio.create_task(environment.rotate())
             while not rotating.done():
                 await replicas.add()
                 await replicas.end_oldest()

@@ -1,6 +1,6 @@
 """Any interleaving of replicas that sleep, crash and read late, under clocks that jump: API servers can always verify.
 
-The world is a Secret, some configurations, API servers that learn of a configuration late, and replicas. Each
+The model is a Secret, some configurations, API servers that learn of a configuration late, and replicas. Each
 replica's look is cut into its reads and writes, so that anything may happen between two of them.
 """
 
@@ -55,7 +55,7 @@ class Replica:
 
 
 @dataclass
-class World:
+class ClusterModel:
     time: timedelta = timedelta(0)
     version: int = 0
     state: CertificateState | None = None
@@ -68,9 +68,9 @@ class World:
 class Rotation(RuleBasedStateMachine):
     @initialize(replicas=st.integers(1, 4), configurations=st.integers(1, 3))
     def begin(self, replicas, configurations):
-        self.world = World()
-        self.world.bundles = [(0, frozenset())] * configurations
-        self.world.learned = [[] for _ in range(configurations)]
+        self.model = ClusterModel()
+        self.model.bundles = [(0, frozenset())] * configurations
+        self.model.learned = [[] for _ in range(configurations)]
         self.replicas = [Replica() for _ in range(replicas)]
         self.asked = False
 
@@ -79,10 +79,10 @@ class Rotation(RuleBasedStateMachine):
     @rule(minutes=st.sampled_from([1, 3, 9]))
     def time_passes(self, minutes):
         """Replicas that are alive read the Secret at least every nine minutes."""
-        self.world.time += timedelta(minutes=minutes)
+        self.model.time += timedelta(minutes=minutes)
         for replica in self.replicas:
-            if replica.serving is not None and self.world.time - replica.serving[1] > LATE:
-                self._adopt(replica, self.world.state)
+            if replica.serving is not None and self.model.time - replica.serving[1] > LATE:
+                self._adopt(replica, self.model.state)
 
     @rule(hours=st.sampled_from([1, 2, 5, 12]))
     def a_long_quiet_time_passes(self, hours):
@@ -105,43 +105,43 @@ class Rotation(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def it_reads_the_configurations(self, which):
-        self._pick(which).configurations = list(self.world.bundles)
+        self._pick(which).configurations = list(self.model.bundles)
 
     @rule(which=st.integers(0, 9))
     def it_reads_the_secret(self, which):
         replica = self._pick(which)
         if replica.configurations is None:
             return
-        replica.read, replica.injected = (self.world.version, self.world.state), 0
-        if self.world.state is not None:
-            self._adopt(replica, self.world.state)
+        replica.read, replica.injected = (self.model.version, self.model.state), 0
+        if self.model.state is not None:
+            self._adopt(replica, self.model.state)
 
     @rule(which=st.integers(0, 9))
     def it_injects_into_the_next_configuration(self, which):
         replica = self._pick(which)
-        if replica.read is None or replica.read[1] is None or replica.injected >= len(self.world.bundles):
+        if replica.read is None or replica.read[1] is None or replica.injected >= len(self.model.bundles):
             return
         index, replica.injected = replica.injected, replica.injected + 1
         version, _ = replica.configurations[index]
-        if version == self.world.bundles[index][0] and self.world.bundles[index][1] != replica.read[1].trusted:
-            self.world.bundles[index] = (version + 1, replica.read[1].trusted)
-            self.world.learned[index].append((self.world.time, replica.read[1].trusted))
+        if version == self.model.bundles[index][0] and self.model.bundles[index][1] != replica.read[1].trusted:
+            self.model.bundles[index] = (version + 1, replica.read[1].trusted)
+            self.model.learned[index].append((self.model.time, replica.read[1].trusted))
 
     @rule(which=st.integers(0, 9))
     def it_takes_a_step(self, which):
         replica = self._pick(which)
-        if replica.read is None or (replica.injected < len(self.world.bundles) and replica.read[1] is not None):
+        if replica.read is None or (replica.injected < len(self.model.bundles) and replica.read[1] is not None):
             return
         (version, state), replica.read = replica.read, None
         configurations, replica.configurations = replica.configurations, None
-        now = START + self.world.time + replica.clock
+        now = START + self.model.time + replica.clock
         action = decide(state, self._seen(replica, state, configurations, now), HOSTS, TERMS)
-        if version != self.world.version:
+        if version != self.model.version:
             return  # a conflict
         after = self._after(state, action, now, replica)
         if after is not None and after != state:
-            self.world.version += 1
-            self.world.state = after
+            self.model.version += 1
+            self.model.state = after
             self._adopt(replica, after)
             if isinstance(action, Publish):
                 self.asked = False
@@ -151,7 +151,7 @@ class Rotation(RuleBasedStateMachine):
         for _ in range(looks):
             self.it_reads_the_configurations(which)
             self.it_reads_the_secret(which)
-            for _ in self.world.bundles:
+            for _ in self.model.bundles:
                 self.it_injects_into_the_next_configuration(which)
             self.it_takes_a_step(which)
             self.time_passes(minutes=3)
@@ -162,7 +162,7 @@ class Rotation(RuleBasedStateMachine):
         self.it_reads_the_secret(which)
         self.asked = True
         self.it_works_undisturbed(others, looks)
-        for _ in self.world.bundles:
+        for _ in self.model.bundles:
             self.it_injects_into_the_next_configuration(which)
         self.it_takes_a_step(which)
 
@@ -172,25 +172,25 @@ class Rotation(RuleBasedStateMachine):
         for _ in range(looks):
             self.it_reads_the_configurations(which)
             self.it_reads_the_secret(which)
-            for _ in self.world.bundles:
+            for _ in self.model.bundles:
                 self.it_injects_into_the_next_configuration(which)
             self.it_takes_a_step(which)
 
     # What must hold.
 
-    @precondition(lambda self: hasattr(self, "world"))
+    @precondition(lambda self: hasattr(self, "model"))
     @invariant()
     def what_is_shown_verifies_wherever_a_bundle_is(self):
-        for bundles in self.world.learned:
+        for bundles in self.model.learned:
             for bundle in self._known(bundles):
                 for replica in self.replicas:
                     if replica.serving is not None:
-                        assert replica.serving[0] in bundle, (replica.serving, bundle, self.world.state)
+                        assert replica.serving[0] in bundle, (replica.serving, bundle, self.model.state)
 
-    @precondition(lambda self: hasattr(self, "world"))
+    @precondition(lambda self: hasattr(self, "model"))
     @invariant()
     def a_bundle_stays_small(self):
-        assert self.world.state is None or len(self.world.state.trusted) <= 8
+        assert self.model.state is None or len(self.model.state.trusted) <= 8
 
     # Parts.
 
@@ -199,16 +199,16 @@ class Rotation(RuleBasedStateMachine):
 
     def _adopt(self, replica, state):
         replica.remembers = state
-        replica.serving = (state.serving.issuer, self.world.time)
+        replica.serving = (state.serving.issuer, self.model.time)
 
     def _known(self, bundles):
         """What API servers may believe a configuration carries: all that it has carried in the last minutes."""
-        known = [bundle for when, bundle in bundles if self.world.time - when <= LATE]
-        before = [bundle for when, bundle in bundles if self.world.time - when > LATE]
+        known = [bundle for when, bundle in bundles if self.model.time - when <= LATE]
+        before = [bundle for when, bundle in bundles if self.model.time - when > LATE]
         return [*before[-1:], *known]
 
     def _seen(self, replica, state, configurations, now):
-        time = self.world.time
+        time = self.model.time
         if state is not None and replica.state[0] != state.authority.id:
             replica.state = (state.authority.id, time)
         carried = None
@@ -245,8 +245,8 @@ class Rotation(RuleBasedStateMachine):
                 return None
 
     def _issuer(self, now):
-        self.world.made += 1
-        return Issuer(f"ca-{self.world.made}", now + TERMS.authority_lifetime)
+        self.model.made += 1
+        return Issuer(f"ca-{self.model.made}", now + TERMS.authority_lifetime)
 
     def _sign(self, issuer, now):
         return ServingCertificate(issuer.id, min(now + TERMS.serving_lifetime, issuer.not_after), HOSTS)

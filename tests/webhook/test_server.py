@@ -60,7 +60,7 @@ class Client:
             await self.writer.wait_closed()
 
 
-class World:
+class Harness:
     """A server and its clients."""
 
     def __init__(self, server, ca):
@@ -80,20 +80,20 @@ async def serving(routes=None, limits=None, client_ca=None):
     local = LocalCertificates("test", HOSTS)
     server = WebhookServer(routes or {"/echo": echo}, local, refuse=refuse, limits=limits, client_ca=client_ca)
     await server.start("127.0.0.1", 0)
-    world = World(server, local.ca_bundle)
+    harness = Harness(server, local.ca_bundle)
     try:
         async with asyncio.timeout(90):
-            yield world
+            yield harness
     finally:
-        for client in world.clients:
+        for client in harness.clients:
             await client.close()
         await server.close(1.0)
 
 
 async def test_requests_of_one_connection_are_answered_one_after_the_other():
     """H1: over TLS, and only over TLS."""
-    async with serving() as world:
-        client = await world.connect()
+    async with serving() as harness:
+        client = await harness.connect()
         for size in (2, 100_000, 0):
             client.post("/echo?timeout=10s", b"x" * size)
             code, body, _ = await client.answer()
@@ -101,8 +101,8 @@ async def test_requests_of_one_connection_are_answered_one_after_the_other():
 
 
 async def test_a_body_in_chunks_is_read_whole():
-    async with serving() as world:
-        client = await world.connect()
+    async with serving() as harness:
+        client = await harness.connect()
         client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n")
         client.send(b"Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n3\r\nefg\r\n0\r\n\r\n")
         assert (await client.answer())[1]["size"] == 7
@@ -110,8 +110,8 @@ async def test_a_body_in_chunks_is_read_whole():
 
 async def test_a_three_megabyte_object_in_two_versions_passes():
     """H3: the largest update there is."""
-    async with serving() as world:
-        client = await world.connect()
+    async with serving() as harness:
+        client = await harness.connect()
         client.post(body=b"x" * 7_000_000)
         assert (await client.answer())[1]["size"] == 7_000_000
 
@@ -119,8 +119,8 @@ async def test_a_three_megabyte_object_in_two_versions_passes():
 @pytest.mark.parametrize("announced", [True, False])
 async def test_what_is_larger_is_a_413_and_the_end(announced):
     """H3: bad input is told in a Status, whether its size was said before or not."""
-    async with serving(limits=Limits(body=1000)) as world:
-        client = await world.connect()
+    async with serving(limits=Limits(body=1000)) as harness:
+        client = await harness.connect()
         if announced:
             client.send(b"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n")
         else:
@@ -139,11 +139,11 @@ async def test_a_handler_that_does_not_end_does_not_keep_the_server_from_closing
         begun.set()
         await asyncio.Event().wait()
 
-    async with serving({"/echo": stuck}) as world:
-        client = await world.connect()
+    async with serving({"/echo": stuck}) as harness:
+        client = await harness.connect()
         client.post()
         await begun.wait()
-        await world.server.close(0.05)
+        await harness.server.close(0.05)
         with pytest.raises((asyncio.IncompleteReadError, OSError)):
             await client.answer()
 
@@ -157,8 +157,8 @@ async def test_a_client_that_goes_before_its_answer_harms_nobody():
             await may_end.wait()
         return WebhookResponse(200, b"{}")
 
-    async with serving({"/echo": slow}) as world:
-        gone, stays = await world.connect(), await world.connect()
+    async with serving({"/echo": slow}) as harness:
+        gone, stays = await harness.connect(), await harness.connect()
         gone.post(body=b"slow")
         await begun.wait()
         gone.writer.transport.abort()
@@ -173,8 +173,8 @@ async def test_a_route_that_raises_is_a_500_without_details():
     async def broken(_request):
         raise RuntimeError("secret")
 
-    async with serving({"/echo": broken}) as world:
-        client = await world.connect()
+    async with serving({"/echo": broken}) as harness:
+        client = await harness.connect()
         client.post()
         code, body, _ = await client.answer()
         assert code == 500
@@ -183,10 +183,10 @@ async def test_a_route_that_raises_is_a_500_without_details():
 
 async def test_ready_means_that_tls_is_accepted_there():
     """H2: a real handshake says so, not a flag; a server that is gone is unready again."""
-    async with serving() as world:
-        address = world.server.address
+    async with serving() as harness:
+        address = harness.server.address
         assert await asyncio.to_thread(handshake, *address) is None
-        await world.server.close(0.1)
+        await harness.server.close(0.1)
         problem = await asyncio.to_thread(handshake, *address)
         assert problem is not None
         assert "accepts no TLS connection" in problem
@@ -211,7 +211,7 @@ async def test_only_callers_of_the_clients_authority_are_answered():
         return WebhookResponse(200, b"{}")
 
     def showing(authority):
-        context = ssl.create_default_context(cadata=world.ca.decode())
+        context = ssl.create_default_context(cadata=harness.ca.decode())
         if authority is not None:
             pair = authority.client("kube-apiserver")
             with tempfile.NamedTemporaryFile() as file:
@@ -220,27 +220,27 @@ async def test_only_callers_of_the_clients_authority_are_answered():
                 context.load_cert_chain(file.name)
         return context
 
-    async with serving({"/echo": remember}, client_ca=clients.cert_pem) as world:
+    async with serving({"/echo": remember}, client_ca=clients.cert_pem) as harness:
         for _ in range(2):  # a session of TLS that is taken up again is verified no less
-            client = await world.connect(showing(clients))
+            client = await harness.connect(showing(clients))
             client.post()
             assert (await client.answer())[0] == 200
         assert all(seen)
         for authority in (None, others):
             with pytest.raises((OSError, asyncio.IncompleteReadError)):  # noqa: PT012 - TLS 1.3 says so with the answer
-                stranger = await world.connect(showing(authority))
+                stranger = await harness.connect(showing(authority))
                 stranger.post()
                 await stranger.answer()
         assert len(seen) == 2
 
 
 async def test_handshakes_that_are_never_begun_give_way_to_new_connections():
-    async with serving(limits=Limits(handshakes=8, handshake_seconds=60.0)) as world:
-        silent = [await asyncio.open_connection(*world.server.address) for _ in range(40)]
-        client = await world.connect()
+    async with serving(limits=Limits(handshakes=8, handshake_seconds=60.0)) as harness:
+        silent = [await asyncio.open_connection(*harness.server.address) for _ in range(40)]
+        client = await harness.connect()
         client.post()
         assert (await client.answer())[0] == 200
-        assert world.server.handshakes <= 8
+        assert harness.server.handshakes <= 8
         ended = [asyncio.ensure_future(reader.read()) for reader, _ in silent[:32]]
         assert await asyncio.gather(*ended, return_exceptions=True) == [b""] * 32
         client.post()
@@ -250,10 +250,10 @@ async def test_handshakes_that_are_never_begun_give_way_to_new_connections():
 
 
 async def test_handshakes_that_are_never_finished_end_with_the_server():
-    async with serving(limits=Limits(handshake_seconds=60.0)) as world:
-        reader, writer = await asyncio.open_connection(*world.server.address)
-        await soon(lambda: world.server.handshakes == 1)
-        await world.server.close(0.3)
+    async with serving(limits=Limits(handshake_seconds=60.0)) as harness:
+        reader, writer = await asyncio.open_connection(*harness.server.address)
+        await soon(lambda: harness.server.handshakes == 1)
+        await harness.server.close(0.3)
         assert await reader.read() == b""
         writer.close()
 
@@ -278,10 +278,10 @@ async def test_a_server_listens_at_all_addresses_of_its_host(host):
 
 async def test_a_client_that_does_not_finish_its_handshake_is_left():
     """H3: such a one is no connection yet, and counts as none."""
-    async with serving(limits=Limits(handshake_seconds=0.1)) as world:
-        reader, writer = await asyncio.open_connection(*world.server.address)
+    async with serving(limits=Limits(handshake_seconds=0.1)) as harness:
+        reader, writer = await asyncio.open_connection(*harness.server.address)
         assert await reader.read() == b""
         writer.close()
-        client = await world.connect()
+        client = await harness.connect()
         client.post()
         assert (await client.answer())[0] == 200

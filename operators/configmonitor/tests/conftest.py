@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from steersman.testing import UnsupportedError
 
-from .support import CRD, World
+from .support import CRD, Scenario
 
 # A busy machine is slow at times, above all when Hypothesis first looks at all of Unicode; no test is about speed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -22,14 +22,14 @@ def _impatient(monkeypatch):
 
 
 @pytest.fixture
-def world(cluster):
+def scenario(cluster):
     if cluster.get("crd", "configmonitors.magalix.com") is None:
         cluster.apply(CRD)
-    return World(cluster)
+    return Scenario(cluster)
 
 
 @pytest.fixture
-def running(world, operator):
+def running(scenario, operator):
     """The operator, with just the permissions it declares."""
     return operator("configmonitor:operator")
 

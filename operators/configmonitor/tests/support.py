@@ -51,7 +51,7 @@ def workload(kind: str, name: str, labels: Mapping[str, str], **spec: Any) -> di
     }
 
 
-class World:
+class Scenario:
     """A namespace, in words of this operator."""
 
     def __init__(self, cluster: Any) -> None:

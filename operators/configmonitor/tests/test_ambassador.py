@@ -19,7 +19,7 @@ from steersman.testing import BinariesNotFoundError, EmbeddedCluster, eventually
 
 from configmonitor import operator
 
-from .support import CRD, PROJECT, World, config_map, deployment, monitor
+from .support import CRD, PROJECT, Scenario, config_map, deployment, monitor
 
 AMBASSADOR = PROJECT / "config" / "ambassador"
 SETTINGS = config_map("settings", colour="blue")
@@ -89,40 +89,40 @@ def behind(proxy: Proxy, namespace: str, log: Path):
         process.wait(30)
 
 
-def one_namespace(cluster, world, kubectl, tmp_path):
+def one_namespace(cluster, scenario, kubectl, tmp_path):
     """A proxy with the rights of the ambassador's Role, in front of the cluster."""
     rules = next(d for d in yaml.safe_load_all((AMBASSADOR / "rbac.yaml").read_text()) if d["kind"] == "Role")["rules"]
     kubeconfig = cluster.user_kubeconfig("ambassador", namespace=cluster.namespace, rules=rules)
     return Proxy(kubectl, kubeconfig)
 
 
-def follows(world, before, colour):
-    world.change("settings", colour=colour)
-    return world.replaced(before)
+def follows(scenario, before, colour):
+    scenario.change("settings", colour=colour)
+    return scenario.replaced(before)
 
 
 def the_story(cluster, kubectl, tmp_path, restarts):
     cluster.apply(CRD)
-    world = World(cluster)
-    world.apply(SETTINGS, deployment("web"), monitor("web"))
-    pods = world.running(2)
-    proxy = one_namespace(cluster, world, kubectl, tmp_path)
+    scenario = Scenario(cluster)
+    scenario.apply(SETTINGS, deployment("web"), monitor("web"))
+    pods = scenario.running(2)
+    proxy = one_namespace(cluster, scenario, kubectl, tmp_path)
     try:
         with behind(proxy, cluster.namespace, tmp_path / "operator.log") as process:
-            world.watching("web")
-            pods = follows(world, pods, "red")
+            scenario.watching("web")
+            pods = follows(scenario, pods, "red")
             for number in range(restarts):
                 # While the proxy is down the operator sees nothing; it has to find out afterwards.
                 proxy.kill()
-                world.change("settings", colour=f"colour-{number}")
-                assert world.pods() == pods
+                scenario.change("settings", colour=f"colour-{number}")
+                assert scenario.pods() == pods
                 proxy.start()
-                pods = world.replaced(pods)
-                pods = follows(world, pods, f"colour-{number}-too")
+                pods = scenario.replaced(pods)
+                pods = follows(scenario, pods, f"colour-{number}-too")
             assert process.poll() is None
         calls = cluster.audit.calls(user="ambassador")
         assert any(e.verb == "watch" and e.resource == "configmaps" for e in calls)
-        assert len(world.evictions("ambassador")) == 2 * (1 + 2 * restarts)
+        assert len(scenario.evictions("ambassador")) == 2 * (1 + 2 * restarts)
         assert not cluster.audit.refused("ambassador")
     finally:
         proxy.kill()
@@ -143,19 +143,19 @@ def test_the_operator_works_behind_a_proxy_of_the_real_api_server(cluster, kubec
 def test_watches_live_for_minutes_behind_a_proxy(cluster, kubectl, tmp_path):
     """Longer than any idle timeout on the way: after each silence the next change is seen at once."""
     cluster.apply(CRD)
-    world = World(cluster)
-    world.apply(SETTINGS, deployment("web"), monitor("web"))
-    pods = world.running(2)
-    proxy = one_namespace(cluster, world, kubectl, tmp_path)
+    scenario = Scenario(cluster)
+    scenario.apply(SETTINGS, deployment("web"), monitor("web"))
+    pods = scenario.running(2)
+    proxy = one_namespace(cluster, scenario, kubectl, tmp_path)
     try:
         with behind(proxy, cluster.namespace, tmp_path / "operator.log"):
-            world.watching("web")
+            scenario.watching("web")
             for number in range(3):
                 time.sleep(float(os.environ.get("STEERSMAN_AMBASSADOR_SILENCE", "100")))
                 before = time.monotonic()
-                pods = follows(world, pods, f"colour-{number}")
+                pods = follows(scenario, pods, f"colour-{number}")
                 assert time.monotonic() - before < 10
-        assert len(world.evictions("ambassador")) == 6
+        assert len(scenario.evictions("ambassador")) == 6
     finally:
         proxy.kill()
 
@@ -201,15 +201,15 @@ def test_the_manifests_run_as_they_are(kubectl):
         with EmbeddedCluster.start(node_kind="process", images=images) as cluster:
             cluster.create_namespace("ambassador")
             with cluster.test("ambassador"):
-                world = World(cluster)
+                scenario = Scenario(cluster)
                 cluster.apply(CRD, AMBASSADOR, SETTINGS, deployment("web"), monitor("web"))
                 try:
-                    world.watching("web")
+                    scenario.watching("web")
                     eventually(
                         lambda: cluster.get("deploy", "configmonitor-ambassador")["status"]["readyReplicas"],
                         what="Ready",
                     )
-                    follows(world, world.running(2), "red")
+                    follows(scenario, scenario.running(2), "red")
                 except BaseException:
                     for pod in cluster.list("pods"):
                         print(pod["metadata"]["name"], pod["status"])

@@ -6,10 +6,10 @@ from steersman.testing import eventually
 from .support import PROJECT, config_map, deployment, monitor
 
 
-def refused(world, spec):
+def refused(scenario, spec):
     made = {"apiVersion": "magalix.com/v1", "kind": "ConfigMonitor", "metadata": {"name": "bad"}, "spec": spec}
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the text is judged below
-        world.apply(made)
+        scenario.apply(made)
     return str(caught.value)
 
 
@@ -34,27 +34,27 @@ SELECTOR = {"podSelector": {"app": "web"}}
         ({**SELECTOR, "configMap": "a", "strategy": "reboot"}, "spec.strategy"),
     ],
 )
-def test_bad_specs_are_refused_by_the_api_server(world, spec, words):
-    assert words in refused(world, spec)
+def test_bad_specs_are_refused_by_the_api_server(scenario, spec, words):
+    assert words in refused(scenario, spec)
 
 
-def test_the_samples_apply_as_they_are_and_watch(world, running):
-    world.apply(PROJECT / "demo" / "flaskapp.yaml", PROJECT / "config" / "samples")
-    world.watching("flakapp-config-monitor", "flaskapp-config-monitor")
+def test_the_samples_apply_as_they_are_and_watch(scenario, running):
+    scenario.apply(PROJECT / "demo" / "flaskapp.yaml", PROJECT / "config" / "samples")
+    scenario.watching("flakapp-config-monitor", "flaskapp-config-monitor")
 
 
-def test_a_selector_that_matches_the_operator_is_refused(world, operator, monkeypatch):
-    world.apply(config_map("settings", colour="blue"), deployment("operator", 1, {"app": "operator"}))
-    (uid,) = world.running(1, "app=operator")
-    own = next(p for p in world.cluster.list("pods") if p["metadata"]["uid"] == uid)
+def test_a_selector_that_matches_the_operator_is_refused(scenario, operator, monkeypatch):
+    scenario.apply(config_map("settings", colour="blue"), deployment("operator", 1, {"app": "operator"}))
+    (uid,) = scenario.running(1, "app=operator")
+    own = next(p for p in scenario.cluster.list("pods") if p["metadata"]["uid"] == uid)
     monkeypatch.setenv("POD_NAME", own["metadata"]["name"])
-    monkeypatch.setenv("res_namespace", world.cluster.namespace)
+    monkeypatch.setenv("res_namespace", scenario.cluster.namespace)
     running = operator("configmonitor:operator")
-    world.apply(monitor("itself", labels={"app": "operator"}), monitor("others"))
-    eventually(lambda: world.condition("itself", "Ready").get("reason") == "SelectsOperator", what="it is refused")
-    world.watching("others")
-    world.change("settings", colour="red")
-    eventually(lambda: world.condition("others", "Restarting").get("reason") == "NothingToDo", what="others see it")
+    scenario.apply(monitor("itself", labels={"app": "operator"}), monitor("others"))
+    eventually(lambda: scenario.condition("itself", "Ready").get("reason") == "SelectsOperator", what="it is refused")
+    scenario.watching("others")
+    scenario.change("settings", colour="red")
+    eventually(lambda: scenario.condition("others", "Restarting").get("reason") == "NothingToDo", what="others see it")
     running.wait_idle()
-    assert world.evictions(running.user) == []
-    assert eventually(lambda: world.events("SelectsOperator"), what="an Event")
+    assert scenario.evictions(running.user) == []
+    assert eventually(lambda: scenario.events("SelectsOperator"), what="an Event")

@@ -56,7 +56,7 @@ def recorded(pod: Mapping[str, Any]) -> dict[str, Any]:
     return json.loads(pod["metadata"].get("annotations", {}).get(ANNOTATION, "{}"))
 
 
-class World:
+class Scenario:
     """A namespace, and the SidecarSets of a test."""
 
     def __init__(self, cluster: Any) -> None:

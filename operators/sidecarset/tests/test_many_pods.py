@@ -28,69 +28,69 @@ def overlapping(**strategy):
 
 
 @pytest.mark.slow
-def test_overlapping_sets_are_injected_once_in_order_and_counted_exactly(world, running):
-    world.make(*overlapping())
-    made = world.create(*(pod(f"p{n:04}") for n in range(COUNT)))
+def test_overlapping_sets_are_injected_once_in_order_and_counted_exactly(scenario, running):
+    scenario.make(*overlapping())
+    made = scenario.create(*(pod(f"p{n:04}") for n in range(COUNT)))
     wanted = ["main", *(f"{name}-{n}" for name in SETS for n in (2, 1))]
     assert all(names(each) == wanted for each in made)
     assert all(sorted(recorded(each)) == list(SETS) for each in made)
     for name in SETS:
-        world.counts(name, COUNT, COUNT, COUNT)
+        scenario.counts(name, COUNT, COUNT, COUNT)
     for each in made[::2]:
-        world.cluster.delete("pod", each["metadata"]["name"])
+        scenario.cluster.delete("pod", each["metadata"]["name"])
     left = COUNT - len(made[::2])
     for name in SETS:
-        world.counts(name, left, left, left)
+        scenario.counts(name, left, left, left)
 
 
 @pytest.mark.slow
-def test_a_roll_out_keeps_its_bounds_while_pods_fail_and_vanish(world, running):
+def test_a_roll_out_keeps_its_bounds_while_pods_fail_and_vanish(scenario, running):
     most, partition = max(2, COUNT // 20), COUNT // 10
-    world.make(*overlapping(maxUnavailable=most, partition=partition))
-    world.create(*(pod(f"p{n:04}") for n in range(COUNT)))
+    scenario.make(*overlapping(maxUnavailable=most, partition=partition))
+    scenario.create(*(pod(f"p{n:04}") for n in range(COUNT)))
     name, changed = SETS[1], f"{SETS[1]}-2"
-    world.counts(name, COUNT, COUNT, COUNT)
+    scenario.counts(name, COUNT, COUNT, COUNT)
     chance = random.Random(5)
     alive = {f"p{n:04}" for n in range(COUNT)}
     failed = set()
-    world.change(name, containers=[container(changed, "busybox:1.36"), container(f"{name}-1")])
+    scenario.change(name, containers=[container(changed, "busybox:1.36"), container(f"{name}-1")])
     broken_bounds = []
 
     def over():
         for _ in range(min(len(alive) - COUNT * 3 // 4, 1 + COUNT // 100)):
             gone = chance.choice(sorted(alive - failed))
             alive.discard(gone)
-            world.cluster.delete("pod", gone)
+            scenario.cluster.delete("pod", gone)
         if len(failed) < 2:
             broken = chance.choice(sorted(alive - failed))
             failed.add(broken)
-            set_ready(world, broken, False)
-        pods = world.pods()
+            set_ready(scenario, broken, False)
+        pods = scenario.pods()
         new = sum(images(p)[changed] == "busybox:1.36" for p in pods)
         down = {p["metadata"]["name"] for p in pods if not is_ready(p)}
         if len(pods) - new < partition or len(down - failed) > most:
             broken_bounds.append(f"{len(pods)} Pods, {new} of them new, {sorted(down - failed)} down")
-        status = world.cluster.get("sidecarset", name)["status"]
+        status = scenario.cluster.get("sidecarset", name)["status"]
         done = len(pods) - new == partition and status["updatedPods"] == new and len(pods) == len(alive)
         return done and len(alive) <= COUNT * 3 // 4
 
     eventually(over, within=240, what="all but those that partition keeps have the new image")
     assert broken_bounds == []
-    for each in failed & {p["metadata"]["name"] for p in world.pods()}:
-        set_ready(world, each, True)
+    for each in failed & {p["metadata"]["name"] for p in scenario.pods()}:
+        set_ready(scenario, each, True)
     left = len(alive)
-    world.change(name, updateStrategy={"partition": 0})
-    world.counts(name, left, left, left)
-    assert {images(p)[changed] for p in world.pods()} == {"busybox:1.36"}
+    scenario.change(name, updateStrategy={"partition": 0})
+    scenario.counts(name, left, left, left)
+    assert {images(p)[changed] for p in scenario.pods()} == {"busybox:1.36"}
     for other in (SETS[0], SETS[2]):
-        world.counts(other, left, left, left)
+        scenario.counts(other, left, left, left)
 
 
-def set_ready(world, name, value):
+def set_ready(scenario, name, value):
     """What a kubelet, or the controller of nodes, says of a Pod."""
-    path = f"/api/v1/namespaces/{world.cluster.namespace}/pods/{name}/status"
+    path = f"/api/v1/namespaces/{scenario.cluster.namespace}/pods/{name}/status"
     condition = {"type": "Ready", "status": str(value), "lastTransitionTime": "2024-01-01T00:00:00Z"}
-    with world.cluster.session() as api:
+    with scenario.cluster.session() as api:
         api.call(
             "PATCH",
             path,

@@ -150,23 +150,23 @@ worlds = st.lists(st.tuples(st.sampled_from([OLD, OTHER, SAME, record_of(NEW)]),
 
 @given(worlds, amounts, amounts)
 @settings(max_examples=300, deadline=None)
-def test_a_plan_respects_max_unavailable_and_partition(world, most, partition):
-    pods = [running(f"p{n:02}", record, ready=ready) for n, (record, ready) in enumerate(world)]
+def test_a_plan_respects_max_unavailable_and_partition(scenario, most, partition):
+    pods = [running(f"p{n:02}", record, ready=ready) for n, (record, ready) in enumerate(scenario)]
     new = replace(
         NEW, spec=replace(NEW.spec, update_strategy=UpdateStrategy(max_unavailable=most, partition=partition))
     )
     doing = plan(new, pods)
     total = len(pods)
-    unavailable = {p.metadata.name for p, (_, ready) in zip(pods, world, strict=True) if not ready}
+    unavailable = {p.metadata.name for p, (_, ready) in zip(pods, scenario, strict=True) if not ready}
     broken = unavailable | {p.metadata.name for p in doing.update}
     assert len(broken) <= max(share(most, total), len(unavailable))
-    old = [p for p, (record, _) in zip(pods, world, strict=True) if record in (OLD, OTHER)]
+    old = [p for p, (record, _) in zip(pods, scenario, strict=True) if record in (OLD, OTHER)]
     assert len(doing.update) == 0 or len(old) - len(doing.update) >= share(partition, total)
     assert all(records(p)["one"] == OLD for p in doing.update)
-    assert len(doing.restamp) == sum(record == SAME for record, _ in world)
+    assert len(doing.restamp) == sum(record == SAME for record, _ in scenario)
     assert doing.status.matched_pods == total
-    assert doing.status.updated_pods == sum(record == record_of(new) for record, _ in world)
-    assert doing.status.ready_pods == sum(ready for _, ready in world)
+    assert doing.status.updated_pods == sum(record == record_of(new) for record, _ in scenario)
+    assert doing.status.ready_pods == sum(ready for _, ready in scenario)
 
 
 @given(st.integers(1, 12), st.integers(1, 5), st.integers(0, 5), st.data())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["main"]
 
-_PATIENCE = 3.0
+_THREAD_GRACE_SECONDS = 3.0
 """Seconds that threads of blocking reconciles may keep the process from ending after everything else has."""
 
 
@@ -25,7 +25,7 @@ def main() -> None:
         run()
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-        _end_within(_PATIENCE, code)
+        _end_within(_THREAD_GRACE_SECONDS, code)
         raise
 
 

@@ -1,4 +1,4 @@
-"""One suite for every transport: against a hostile server, over TLS, and against nginx."""
+"""One suite for every transport: against a faulty server, over TLS, and against nginx."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _beside(file: str) -> ModuleType:
     return module
 
 
-hostile_module = _beside("hostile")
-h2hostile_module = _beside("h2hostile")
-HostileServer = hostile_module.HostileServer
+faulty_module = _beside("faulty_server")
+faulty_h2_module = _beside("faulty_h2_server")
+FaultyServer = faulty_module.FaultyServer
 
 Make = Callable[[Config], Transport]
 
@@ -69,7 +69,7 @@ class Holds:
 
 
 def over_http2(config: Config) -> Transport:
-    return NativeTransport(replace(config, tls=h2hostile_module.tls_of) if config.tls == TlsConfig() else config)
+    return NativeTransport(replace(config, tls=faulty_h2_module.tls_of) if config.tls == TlsConfig() else config)
 
 
 @pytest.fixture(params=[NativeTransport, over_http2, PyreqwestTransport, AiohttpTransport])
@@ -87,18 +87,18 @@ async def make(request) -> AsyncIterator[Make]:
 
 
 @pytest.fixture
-async def hostile(request, tmp_path) -> AsyncIterator[HostileServer]:
+async def faulty(request, tmp_path) -> AsyncIterator[FaultyServer]:
     kind = getattr(request.node, "callspec", None)
     if kind is not None and kind.params.get("make") is over_http2:
-        async with h2hostile_module.h2_hostile(tmp_path) as server:
+        async with faulty_h2_module.faulty_h2_server(tmp_path) as server:
             yield server
     else:
-        async with hostile_module.hostile_server() as server:
+        async with faulty_module.faulty_server() as server:
             yield server
 
 
-async def test_status_headers_and_body_come_back(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_status_headers_and_body_come_back(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     response = await transport.request("GET", "/ok", headers={"A": "b"}, timeout=5)
     assert (response.status, response.body) == (200, b"ok")
     assert response.headers.get("CONTENT-length") == "2"
@@ -108,32 +108,32 @@ async def test_status_headers_and_body_come_back(make, hostile):
     assert (await transport.request("GET", "/empty", timeout=5)).body == b""
 
 
-async def test_what_is_sent_is_what_was_asked_for(make, hostile):
-    transport = make(Config.for_url(hostile.url + "/prefix"))
+async def test_what_is_sent_is_what_was_asked_for(make, faulty):
+    transport = make(Config.for_url(faulty.url + "/prefix"))
     pairs = [("command", "ls -l"), ("command", "a&b=c"), ("label", "x in (ä)")]
     headers = [("Impersonate-Group", "one"), ("Impersonate-Group", "two"), ("Content-Type", "text/plain")]
     await transport.request("PATCH", "/ok", query=pairs, headers=headers, body=b"\x00body", timeout=5)
-    head = hostile.heads[0].decode()
+    head = faulty.heads[0].decode()
     assert head.startswith("PATCH /prefix/ok?command=ls+-l&command=a%26b%3Dc&label=x+in+%28%C3%A4%29 HTTP/1.1")
     lower = head.lower()
     assert "impersonate-group: one\r\n" in lower
     assert "impersonate-group: two\r\n" in lower
     assert lower.count("content-type") == 1
     assert "accept-encoding" not in lower
-    assert hostile.bodies[0] == b"\x00body"
+    assert faulty.bodies[0] == b"\x00body"
 
 
-async def test_connections_are_used_again(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_connections_are_used_again(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     for _ in range(50):
         await transport.request("GET", "/ok", timeout=5)
-    assert hostile.requests("/ok") == 50
-    assert hostile.connections == 1
+    assert faulty.requests("/ok") == 50
+    assert faulty.connections == 1
 
 
-async def test_redirects_are_answers(make, hostile):
+async def test_redirects_are_answers(make, faulty):
     """A credential must not follow a redirect to somewhere else."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
     assert (await transport.request("GET", "/redirect", timeout=5)).status == 307
 
 
@@ -170,28 +170,28 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("path", BROKEN)
-async def test_a_broken_answer_is_a_lost_connection_and_never_unsent(make, hostile, path):
+async def test_a_broken_answer_is_a_lost_connection_and_never_unsent(make, faulty, path):
     """A6: what was sent may have taken effect, so it must never be reported as unsent, nor as an answer."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
     with pytest.raises(ConnectionLostError) as lost:
         await transport.request("POST", path, body=b"{}", timeout=10)
     assert "POST" in str(lost.value)
-    assert hostile.requests(path) == 1, "a transport never repeats a request by itself"
+    assert faulty.requests(path) == 1, "a transport never repeats a request by itself"
 
 
 @pytest.mark.parametrize("path", ["/slow-head", "/slow-body", "/silent"])
-async def test_a_slow_answer_times_out_as_a_whole(make, hostile, path):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_slow_answer_times_out_as_a_whole(make, faulty, path):
+    transport = make(Config.for_url(faulty.url))
     started = time.monotonic()
     with pytest.raises(TransportTimeoutError):
         await transport.request("POST", path, body=b"{}", timeout=0.4)
     assert time.monotonic() - started < 10
-    assert hostile.requests(path) == 1
+    assert faulty.requests(path) == 1
 
 
 @pytest.mark.parametrize("path", ["/smuggled", "/length-and-chunks"])
-async def test_a_smuggled_answer_is_never_taken_for_the_next(make, hostile, path):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_smuggled_answer_is_never_taken_for_the_next(make, faulty, path):
+    transport = make(Config.for_url(faulty.url))
     for _ in range(3):
         try:
             response = await transport.request("GET", path, timeout=5)
@@ -205,23 +205,23 @@ async def test_a_smuggled_answer_is_never_taken_for_the_next(make, hostile, path
             continue
 
 
-async def test_chunks_of_a_stream_arrive_at_once(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_chunks_of_a_stream_arrive_at_once(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=5) as response:
         assert response.status == 200
         async with asyncio.timeout(2):
             assert await anext(aiter(response.chunks)) == b"0\n"
 
 
-async def test_a_stream_ends_in_order(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_stream_ends_in_order(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     async with transport.stream("GET", "/stream", connect_timeout=5, idle_timeout=5) as response:
         assert b"".join([chunk async for chunk in response.chunks]) == b"0\n1\n2\n"
 
 
-async def test_a_silent_stream_is_given_up(make, hostile):
+async def test_a_silent_stream_is_given_up(make, faulty):
     """W7: silence beyond the idle timeout ends a stream."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
     async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
         chunks = aiter(response.chunks)
         await anext(chunks)
@@ -229,16 +229,16 @@ async def test_a_silent_stream_is_given_up(make, hostile):
             await anext(chunks)
 
 
-async def test_what_pours_arrives_in_order_and_ends_in_order(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_what_pours_arrives_in_order_and_ends_in_order(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     taken: list[bytes] = []
     async with transport.stream("GET", "/stream", connect_timeout=5, idle_timeout=5) as response:
         assert not await deliver(response.chunks, lambda chunk: taken.append(chunk) is not None)
     assert b"".join(taken) == b"0\n1\n2\n"
 
 
-async def test_who_has_enough_may_have_the_rest_later(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_who_has_enough_may_have_the_rest_later(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     taken: list[bytes] = []
 
     def one(chunk: bytes) -> bool:
@@ -253,8 +253,8 @@ async def test_who_has_enough_may_have_the_rest_later(make, hostile):
     assert b"".join(taken) == b"0\n1\n2\n"
 
 
-async def test_what_a_taker_raises_is_raised_where_it_is_awaited(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_what_a_taker_raises_is_raised_where_it_is_awaited(make, faulty):
+    transport = make(Config.for_url(faulty.url))
 
     def picky(chunk: bytes) -> bool:
         raise ValueError(chunk.decode())
@@ -265,9 +265,9 @@ async def test_what_a_taker_raises_is_raised_where_it_is_awaited(make, hostile):
     assert (await transport.request("GET", "/ok", timeout=5)).body == b"ok"
 
 
-async def test_what_pours_and_falls_silent_is_given_up(make, hostile):
+async def test_what_pours_and_falls_silent_is_given_up(make, faulty):
     """W7: silence beyond the idle timeout ends a stream, however it is read."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
     taken: list[bytes] = []
     async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
         with pytest.raises(TransportTimeoutError, match=r"nothing arrived for 0\.5 s"):
@@ -275,8 +275,8 @@ async def test_what_pours_and_falls_silent_is_given_up(make, hostile):
     assert taken == [b"0\n"]
 
 
-async def test_who_waits_for_what_pours_can_be_cancelled(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_who_waits_for_what_pours_can_be_cancelled(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     arrived = asyncio.Event()
 
     async def read() -> None:
@@ -290,8 +290,8 @@ async def test_who_waits_for_what_pours_can_be_cancelled(make, hostile):
         await reading
 
 
-async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     arrived = asyncio.Event()
 
     async def read() -> None:
@@ -307,9 +307,9 @@ async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, hostil
 
 
 @pytest.mark.slow
-async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, hostile):
+async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, faulty):
     """R4: whoever shuts down cancels and waits; a call that swallowed the cancellation would go on for ever."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
     ended = 0
 
     async def ask_for_ever() -> None:
@@ -330,9 +330,9 @@ async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, hostile):
     assert ended >= 149  # the first is cancelled before it starts
 
 
-async def test_many_tasks_share_connections_and_each_gets_its_answer(make, hostile):
+async def test_many_tasks_share_connections_and_each_gets_its_answer(make, faulty):
     """A connection that is free again may be taken before the task that used it last has woken up."""
-    transport = make(Config.for_url(hostile.url))
+    transport = make(Config.for_url(faulty.url))
 
     async def ask() -> None:
         for _ in range(40):
@@ -340,11 +340,11 @@ async def test_many_tasks_share_connections_and_each_gets_its_answer(make, hosti
 
     async with asyncio.timeout(90):
         await asyncio.gather(*(ask() for _ in range(16)))
-    assert hostile.requests("/ok") == 640
+    assert faulty.requests("/ok") == 640
 
 
-async def test_a_slow_reader_makes_the_server_wait_and_gets_everything(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_slow_reader_makes_the_server_wait_and_gets_everything(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     async with transport.stream("GET", "/flood", connect_timeout=5, idle_timeout=5) as response:
         received = 0
         async for chunk in response.chunks:
@@ -355,8 +355,8 @@ async def test_a_slow_reader_makes_the_server_wait_and_gets_everything(make, hos
 
 
 @pytest.mark.parametrize("path", ["/truncated", "/truncated-chunks", "/reset-in-the-body", "/bad-chunk-size"])
-async def test_a_truncated_stream_does_not_look_whole(make, hostile, path):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_truncated_stream_does_not_look_whole(make, faulty, path):
+    transport = make(Config.for_url(faulty.url))
 
     async def read() -> None:
         async with transport.stream("GET", path, connect_timeout=5, idle_timeout=5) as response:
@@ -367,15 +367,15 @@ async def test_a_truncated_stream_does_not_look_whole(make, hostile, path):
         await read()
 
 
-async def test_a_stream_without_a_head_times_out(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_stream_without_a_head_times_out(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     with pytest.raises(TransportTimeoutError):
         async with transport.stream("GET", "/silent", connect_timeout=0.2, idle_timeout=30):
             pass
 
 
-async def test_a_closed_transport_refuses(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_a_closed_transport_refuses(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     await transport.request("GET", "/ok", timeout=5)
     await transport.close()
     await transport.close()
@@ -383,8 +383,8 @@ async def test_a_closed_transport_refuses(make, hostile):
         await transport.request("GET", "/ok", timeout=5)
 
 
-async def test_closing_ends_open_streams_with_an_error(make, hostile):
-    transport = make(Config.for_url(hostile.url))
+async def test_closing_ends_open_streams_with_an_error(make, faulty):
+    transport = make(Config.for_url(faulty.url))
     arrived = asyncio.Event()
 
     async def read() -> None:
@@ -535,9 +535,9 @@ async def test_a_rotated_client_certificate_is_presented_by_the_next_request(mak
     assert (await transport.request("GET", "/", timeout=5)).body == b"jane-2"
 
 
-async def test_a_stream_outlives_the_rotation_of_its_certificate(make, ca, hostile):
+async def test_a_stream_outlives_the_rotation_of_its_certificate(make, ca, faulty):
     holds = Holds()
-    transport = make(Config(server=hostile.url, auth=holds))
+    transport = make(Config(server=faulty.url, auth=holds))
     async with transport.stream("GET", "/stream-then-silence", connect_timeout=5, idle_timeout=0.5) as response:
         chunks = aiter(response.chunks)
         await anext(chunks)
@@ -587,19 +587,19 @@ def test_a_proxy_without_the_extra_names_the_command_that_installs_it(monkeypatc
         ("/ok", (("A", "\u2028"),)),
     ],
 )
-async def test_nothing_can_be_smuggled_into_a_request(hostile, path, headers):
-    transport = NativeTransport(Config.for_url(hostile.url))
+async def test_nothing_can_be_smuggled_into_a_request(faulty, path, headers):
+    transport = NativeTransport(Config.for_url(faulty.url))
     with pytest.raises(TransportError, match=r"percent-encoded|control character"):
         await transport.request("GET", path, headers=headers, timeout=5)
-    assert not hostile.heads
+    assert not faulty.heads
     await transport.close()
 
 
-async def test_an_answer_that_nobody_asked_for_ends_the_connection(hostile):
-    transport = NativeTransport(Config.for_url(hostile.url))
+async def test_an_answer_that_nobody_asked_for_ends_the_connection(faulty):
+    transport = NativeTransport(Config.for_url(faulty.url))
     assert (await transport.request("GET", "/smuggled", timeout=5)).body == b"ok"
     assert (await transport.request("GET", "/ok", timeout=5)).body == b"ok"
-    assert hostile.connections == 2
+    assert faulty.connections == 2
     await transport.close()
 
 

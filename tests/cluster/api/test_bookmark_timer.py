@@ -23,8 +23,8 @@ class EarlyLoop(VirtualTimeLoop):
 
 
 async def bookmarks_of_a_watch() -> list[bytes]:
-    async with Simulation.start(controllers=False, nodes=0) as world:
-        transport = InProcessTransport(world.cluster.server, ADMIN)
+    async with Simulation.start(controllers=False, nodes=0) as simulation:
+        transport = InProcessTransport(simulation.cluster.server, ADMIN)
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "150"}
         lines: list[bytes] = []
         async with transport.stream(

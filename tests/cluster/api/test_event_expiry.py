@@ -9,26 +9,26 @@ from .test_history import CONFIG_MAPS, EVENTS, ask, made
 
 
 @simulated(controllers=False, nodes=0)
-async def test_an_event_is_deleted_an_hour_after_its_last_write(world: Simulation) -> None:
+async def test_an_event_is_deleted_an_hour_after_its_last_write(simulation: Simulation) -> None:
     for name in ("kept", "expired"):
-        await made(world, EVENTS, name)
-    await world.passes(minutes=40)
-    await ask(world, "PUT", f"{EVENTS}/kept", {**await ask(world, "GET", f"{EVENTS}/kept"), "count": 2})
-    await world.passes(minutes=19)
-    assert len((await ask(world, "GET", EVENTS))["items"]) == 2
-    await world.passes(minutes=2)
-    assert [item["metadata"]["name"] for item in (await ask(world, "GET", EVENTS))["items"]] == ["kept"]
-    await world.passes(minutes=40)
-    assert (await ask(world, "GET", EVENTS))["items"] == []
+        await made(simulation, EVENTS, name)
+    await simulation.passes(minutes=40)
+    await ask(simulation, "PUT", f"{EVENTS}/kept", {**await ask(simulation, "GET", f"{EVENTS}/kept"), "count": 2})
+    await simulation.passes(minutes=19)
+    assert len((await ask(simulation, "GET", EVENTS))["items"]) == 2
+    await simulation.passes(minutes=2)
+    assert [item["metadata"]["name"] for item in (await ask(simulation, "GET", EVENTS))["items"]] == ["kept"]
+    await simulation.passes(minutes=40)
+    assert (await ask(simulation, "GET", EVENTS))["items"] == []
 
 
 @simulated(controllers=False, nodes=0)
-async def test_watches_are_told_of_expired_events(world: Simulation) -> None:
-    await made(world, EVENTS, "one")
-    await world.passes(minutes=59)
-    revision = await made(world, CONFIG_MAPS, "any")
-    await world.passes(minutes=2)
-    told = await ask(world, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
+async def test_watches_are_told_of_expired_events(simulation: Simulation) -> None:
+    await made(simulation, EVENTS, "one")
+    await simulation.passes(minutes=59)
+    revision = await made(simulation, CONFIG_MAPS, "any")
+    await simulation.passes(minutes=2)
+    told = await ask(simulation, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
     assert (told["type"], told["object"]["metadata"]["name"]) == ("DELETED", "one")
 
 
@@ -44,10 +44,10 @@ def test_an_audit_log_with_a_file_keeps_no_events_in_memory(tmp_path):
 
 
 @simulated(nodes=1)
-async def test_a_cluster_in_use_for_hours_keeps_as_many_objects_as_an_idle_one(world: Simulation) -> None:
+async def test_a_cluster_in_use_for_hours_keeps_as_many_objects_as_an_idle_one(simulation: Simulation) -> None:
     """What Pods leave behind is gone after an hour: their Events are what a soak would otherwise count."""
-    storage = world.cluster.server.storage
-    await world.passes(minutes=1)
+    storage = simulation.cluster.server.storage
+    await simulation.passes(minutes=1)
 
     def objects() -> int:
         return sum(len(collection.items) for collection in storage._collections.values())
@@ -56,10 +56,10 @@ async def test_a_cluster_in_use_for_hours_keeps_as_many_objects_as_an_idle_one(w
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", "image": "i"}]}}
     path = "/api/v1/namespaces/default/pods"
     for number in range(20):
-        await ask(world, "POST", path, {**pod, "metadata": {"name": f"p{number}"}})
-        await world.passes(seconds=5)
-        await ask(world, "DELETE", f"{path}/p{number}", {"gracePeriodSeconds": 0})
+        await ask(simulation, "POST", path, {**pod, "metadata": {"name": f"p{number}"}})
+        await simulation.passes(seconds=5)
+        await ask(simulation, "DELETE", f"{path}/p{number}", {"gracePeriodSeconds": 0})
     assert objects() > before + 20
-    await world.passes(minutes=70)
-    await ask(world, "GET", path)
+    await simulation.passes(minutes=70)
+    await ask(simulation, "GET", path)
     assert objects() == before

@@ -13,56 +13,56 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 
 
-async def ask(world: Simulation, method: str, path: str, body: Any = None, **query: str) -> dict[str, Any]:
+async def ask(simulation: Simulation, method: str, path: str, body: Any = None, **query: str) -> dict[str, Any]:
     headers = Headers({"content-type": "application/json"})
     data = b"" if body is None else json.dumps(body).encode()
-    answer = await world.cluster.server.handle(Request(method, path, Params(query.items()), headers, data, ADMIN))
+    answer = await simulation.cluster.server.handle(Request(method, path, Params(query.items()), headers, data, ADMIN))
     content = answer.body
     if answer.stream is not None:
         content = b"".join([chunk async for chunk in answer.stream])
     return json.loads(content.splitlines()[0]) if content else {}
 
 
-async def made(world: Simulation, path: str, name: str) -> str:
+async def made(simulation: Simulation, path: str, name: str) -> str:
     body: dict[str, Any] = {"metadata": {"name": name}}
     if path == EVENTS:
         body["involvedObject"] = {"kind": "Pod", "name": "web", "namespace": "default", "apiVersion": "v1"}
-    return (await ask(world, "POST", path, body))["metadata"]["resourceVersion"]
+    return (await ask(simulation, "POST", path, body))["metadata"]["resourceVersion"]
 
 
 @simulated(controllers=False, nodes=0)
-async def test_the_second_page_of_a_list_expires_within_ten_minutes(world: Simulation) -> None:
+async def test_the_second_page_of_a_list_expires_within_ten_minutes(simulation: Simulation) -> None:
     for name in "abc":
-        await made(world, CONFIG_MAPS, name)
-    first = await ask(world, "GET", CONFIG_MAPS, limit="1")
+        await made(simulation, CONFIG_MAPS, name)
+    first = await ask(simulation, "GET", CONFIG_MAPS, limit="1")
     token = first["metadata"]["continue"]
-    await made(world, CONFIG_MAPS, "d")
-    await world.passes(minutes=4)
-    assert len((await ask(world, "GET", CONFIG_MAPS, **{"continue": token}))["items"]) == 2
-    await world.passes(minutes=7)
-    refused = await ask(world, "GET", CONFIG_MAPS, **{"continue": token})
+    await made(simulation, CONFIG_MAPS, "d")
+    await simulation.passes(minutes=4)
+    assert len((await ask(simulation, "GET", CONFIG_MAPS, **{"continue": token}))["items"]) == 2
+    await simulation.passes(minutes=7)
+    refused = await ask(simulation, "GET", CONFIG_MAPS, **{"continue": token})
     assert (refused["code"], refused["reason"]) == (410, "Expired")
     inconsistent = refused["metadata"]["continue"]
-    rest = await ask(world, "GET", CONFIG_MAPS, **{"continue": inconsistent})
+    rest = await ask(simulation, "GET", CONFIG_MAPS, **{"continue": inconsistent})
     assert [item["metadata"]["name"] for item in rest["items"]] == ["b", "c", "d"]
 
 
 @simulated(controllers=False, nodes=0)
-async def test_a_watch_of_events_from_eleven_minutes_ago_is_told_to_list_afresh(world: Simulation) -> None:
-    revision = await made(world, EVENTS, "one")
-    await made(world, EVENTS, "two")
-    await world.passes(minutes=4)
-    told = await ask(world, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
+async def test_a_watch_of_events_from_eleven_minutes_ago_is_told_to_list_afresh(simulation: Simulation) -> None:
+    revision = await made(simulation, EVENTS, "one")
+    await made(simulation, EVENTS, "two")
+    await simulation.passes(minutes=4)
+    told = await ask(simulation, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
     assert told["object"]["metadata"]["name"] == "two"
-    await world.passes(minutes=7)
-    told = await ask(world, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
+    await simulation.passes(minutes=7)
+    told = await ask(simulation, "GET", EVENTS, watch="1", resourceVersion=revision, timeoutSeconds="1")
     assert (told["type"], told["object"]["code"]) == ("ERROR", 410)
 
 
 @simulated(controllers=False, nodes=0)
-async def test_a_watch_of_config_maps_goes_on_where_it_was_an_hour_ago(world: Simulation) -> None:
-    revision = await made(world, CONFIG_MAPS, "one")
-    await made(world, CONFIG_MAPS, "two")
-    await world.passes(hours=1)
-    told = await ask(world, "GET", CONFIG_MAPS, watch="1", resourceVersion=revision, timeoutSeconds="1")
+async def test_a_watch_of_config_maps_goes_on_where_it_was_an_hour_ago(simulation: Simulation) -> None:
+    revision = await made(simulation, CONFIG_MAPS, "one")
+    await made(simulation, CONFIG_MAPS, "two")
+    await simulation.passes(hours=1)
+    told = await ask(simulation, "GET", CONFIG_MAPS, watch="1", resourceVersion=revision, timeoutSeconds="1")
     assert told["object"]["metadata"]["name"] == "two"

@@ -32,9 +32,9 @@ async def read(cluster: DevCluster, path: str) -> Any:
     return json.loads(body)
 
 
-async def run_pods(world: Simulation) -> None:
+async def run_pods(simulation: Simulation) -> None:
     """A Pod that uses 250m and 64Mi in one of two containers, and one that has not started after ten seconds."""
-    await world.apply("""
+    await simulation.apply("""
 apiVersion: v1
 kind: Pod
 metadata:
@@ -58,22 +58,22 @@ kind: Pod
 metadata: {name: homeless}
 spec: {schedulerName: none, containers: [{name: a, image: i}]}
 """)
-    await world.passes(seconds=10)
+    await simulation.passes(seconds=10)
 
 
 @simulated(nodes=1)
-async def test_a_node_lists_the_pods_that_are_bound_to_it(world: Simulation) -> None:
-    await run_pods(world)
-    pods = await read(world.cluster, f"{PROXY}/pods")
+async def test_a_node_lists_the_pods_that_are_bound_to_it(simulation: Simulation) -> None:
+    await run_pods(simulation)
+    pods = await read(simulation.cluster, f"{PROXY}/pods")
     assert (pods["kind"], sorted(pod["metadata"]["name"] for pod in pods["items"])) == ("PodList", ["stuck", "web"])
-    running = await read(world.cluster, f"{PROXY}/runningpods/")
+    running = await read(simulation.cluster, f"{PROXY}/runningpods/")
     assert [pod["metadata"]["name"] for pod in running["items"]] == ["web"]
 
 
 @simulated(nodes=1)
-async def test_a_node_summarises_what_its_containers_use(world: Simulation) -> None:
-    await run_pods(world)
-    first = await read(world.cluster, f"{PROXY}/stats/summary")
+async def test_a_node_summarises_what_its_containers_use(simulation: Simulation) -> None:
+    await run_pods(simulation)
+    first = await read(simulation.cluster, f"{PROXY}/stats/summary")
     (pod,) = first["pods"]
     assert (pod["podRef"]["name"], pod["podRef"]["namespace"]) == ("web", "default")
     assert {one["name"]: one["cpu"]["usageNanoCores"] for one in pod["containers"]} == {
@@ -82,16 +82,16 @@ async def test_a_node_summarises_what_its_containers_use(world: Simulation) -> N
     }
     assert [one["memory"]["workingSetBytes"] for one in pod["containers"]] == [64 << 20, 0]
     assert pod["cpu"]["usageNanoCores"] == first["node"]["cpu"]["usageNanoCores"] == 1_250_000_000
-    await world.passes(seconds=60)
-    second = await read(world.cluster, f"{PROXY}/stats/summary")
+    await simulation.passes(seconds=60)
+    second = await read(simulation.cluster, f"{PROXY}/stats/summary")
     used = [summary["node"]["cpu"]["usageCoreNanoSeconds"] for summary in (first, second)]
     assert (used[1] - used[0]) / 1_000_000_000 == pytest.approx(75, abs=1)
 
 
 @simulated(nodes=1)
-async def test_a_node_has_the_metrics_that_metrics_server_reads(world: Simulation) -> None:
-    await run_pods(world)
-    status, kind, text = await ask(world.cluster, f"{PROXY}/metrics/resource")
+async def test_a_node_has_the_metrics_that_metrics_server_reads(simulation: Simulation) -> None:
+    await run_pods(simulation)
+    status, kind, text = await ask(simulation.cluster, f"{PROXY}/metrics/resource")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
     lines = text.splitlines()
     assert "# TYPE container_cpu_usage_seconds_total counter" in lines
@@ -99,15 +99,15 @@ async def test_a_node_has_the_metrics_that_metrics_server_reads(world: Simulatio
     assert any(line.startswith(f"container_memory_working_set_bytes{{{labels}}} {64 << 20} ") for line in lines)
     assert any(line.startswith('pod_cpu_usage_seconds_total{namespace="default",pod="web"} ') for line in lines)
     assert lines[-1] == "resource_scrape_error 0"
-    _, _, text = await ask(world.cluster, f"{PROXY}/metrics")
+    _, _, text = await ask(simulation.cluster, f"{PROXY}/metrics")
     assert "kubelet_running_pods 1\n" in text
     assert 'kubelet_running_containers{container_state="running"} 2\n' in text
 
 
 @simulated(nodes=1)
-async def test_a_node_serves_health_and_logs_and_refuses_the_rest(world: Simulation) -> None:
-    await run_pods(world)
-    cluster = world.cluster
+async def test_a_node_serves_health_and_logs_and_refuses_the_rest(simulation: Simulation) -> None:
+    await run_pods(simulation)
+    cluster = simulation.cluster
     for path in ("healthz", "healthz/ping", "healthz/syncloop"):
         assert await ask(cluster, f"{PROXY}/{path}") == (200, "text/plain; charset=utf-8", "ok")
     status, _, log = await ask(cluster, f"{PROXY}/containerLogs/default/web/a", tailLines="1")
@@ -119,8 +119,8 @@ async def test_a_node_serves_health_and_logs_and_refuses_the_rest(world: Simulat
 
 
 @simulated(nodes=1)
-async def test_the_port_of_a_node_is_that_of_its_kubelet(world: Simulation) -> None:
-    cluster = world.cluster
+async def test_the_port_of_a_node_is_that_of_its_kubelet(simulation: Simulation) -> None:
+    cluster = simulation.cluster
     assert (await ask(cluster, "/api/v1/nodes/node-1:10250/proxy/healthz"))[0] == 200
     assert (await ask(cluster, "/api/v1/nodes/https:node-1:10250/proxy/healthz"))[0] == 200
     assert (await ask(cluster, "/api/v1/nodes/node-1:9100/proxy/metrics"))[0] == 503

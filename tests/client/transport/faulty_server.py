@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 OK = b"HTTP/1.1 200 OK\r\n"
 
 
-class HostileServer:
+class FaultyServer:
     """Counts the requests by path; answers each by the script of its path."""
 
     def __init__(self, url: str) -> None:
@@ -91,20 +91,20 @@ async def _misbehave(path: str, reader: asyncio.StreamReader, writer: asyncio.St
 
 
 @asynccontextmanager
-async def hostile_server() -> AsyncIterator[HostileServer]:
+async def faulty_server() -> AsyncIterator[FaultyServer]:
     tasks: set[asyncio.Task[None]] = set()
-    hostile = HostileServer("")
+    faulty = FaultyServer("")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
-        hostile.connections += 1
+        faulty.connections += 1
         try:
             while True:
                 head, body = await _read_request(reader)
-                hostile.heads.append(head)
-                hostile.bodies.append(body)
+                faulty.heads.append(head)
+                faulty.bodies.append(body)
                 path = head.split(b" ")[1].split(b"?")[0].decode()
                 if not await _misbehave(path, reader, writer):
                     return
@@ -116,9 +116,9 @@ async def hostile_server() -> AsyncIterator[HostileServer]:
             writer.close() if writer.get_extra_info("ssl_object") is None else writer.transport.abort()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 22)
-    hostile.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    faulty.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield hostile
+        yield faulty
     finally:
         server.close()
         for task in list(tasks):

@@ -1,4 +1,4 @@
-"""The hostile server's paths in HTTP/2: the same ways to misbehave, in frames, for the suite of all transports."""
+"""The faulty server's paths in HTTP/2: the same ways to misbehave, in frames, for the suite of all transports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ tls_of = h2server.TlsConfig(ca_pem=h2server.AUTHORITY.cert_pem)
 
 
 class H2Hostile:
-    """What `HostileServer` is, for HTTP/2; requests are shown as HTTP/1.1 would have put them."""
+    """What `FaultyServer` is, for HTTP/2; requests are shown as HTTP/1.1 would have put them."""
 
     def __init__(self, server: H2Server) -> None:
         self._server = server
@@ -144,7 +144,7 @@ SCRIPTS: dict[str, Callable[[Asked], None]] = {
 
 
 @asynccontextmanager
-async def h2_hostile(directory: Path) -> AsyncIterator[H2Hostile]:
+async def faulty_h2_server(directory: Path) -> AsyncIterator[H2Hostile]:
     """A server that misbehaves in HTTP/2."""
     async with h2server.h2_server(directory, asks_who=False) as server:
         server.scripts = dict(SCRIPTS)
