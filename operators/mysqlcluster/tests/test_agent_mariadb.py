@@ -127,6 +127,7 @@ async def test_no_log_and_no_report_holds_a_password(three: Members):
         await bootstrap(client, three)
         three.kill_server("m-0")
         await until(client, "m-0", lambda state: state.server_up and state.starts > 1)
+    assert "agent_started" in three.logs()
     assert not [
         value for value in ("replication-password", "application-password", "root-pass") if value in three.logs()
     ]

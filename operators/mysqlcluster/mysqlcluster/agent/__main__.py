@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from steersman.logs import get_logger
+from steersman.logs import configure, get_logger
 
 from mysqlcluster.agent.api import AgentServer
 from mysqlcluster.agent.member import Member
@@ -41,6 +41,7 @@ def main() -> None:
     """Run the agent of the settings file that the command line names."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m mysqlcluster.agent SETTINGS.json")
+    configure()
     try:
         settings = load_settings(Path(sys.argv[1]))
         read_secrets(Path(settings.secrets_directory))

@@ -33,6 +33,8 @@ class Archive:
         self.store = store
         self._key = key
         self._headers: dict[int, SegmentHeader] = {}
+        self._own: set[int] = set()
+        """The segments that this process has created; it replaces no other ones."""
 
     @property
     def encrypted(self) -> bool:
@@ -92,7 +94,12 @@ class Archive:
         return [self._headers[number] for number in sorted(self._headers)]
 
     async def write_segment(self, header: SegmentHeader, file: Path, size: int) -> SegmentHeader:
-        """Write the first `size` bytes of a file as a segment, and return the header with size and checksum."""
+        """Write the first `size` bytes of a file as a segment, and return the header with size and checksum.
+
+        Raises:
+            ExistingObjectError: Another process has created the segment.
+            StoreError: The target refuses or cannot be reached.
+        """
         measured = Measured()
         sealed = bytearray()
         async for chunk in measured.through(seal(from_file(file, size), self._key)):
@@ -100,7 +107,9 @@ class Archive:
         full = msgspec.structs.replace(
             header, size=measured.size, sha256=measured.sha256, encrypted=self._key is not None
         )
-        await self.store.put(catalog.segment_key(full.number), from_bytes(catalog.encode_header(full) + sealed))
+        content = from_bytes(catalog.encode_header(full) + sealed)
+        await self.store.put(catalog.segment_key(full.number), content, new=full.number not in self._own)
+        self._own.add(full.number)
         self._headers[full.number] = full
         return full
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
-from steersman.logs import get_logger
+from steersman.logs import configure, get_logger
 
 from mysqlcluster.agent.api import Handler, bears_token
 from mysqlcluster.agent.tls import contexts_of
@@ -275,6 +275,7 @@ def main() -> None:
     """Run the archiver of the settings file that the command line names."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m mysqlcluster.backup.archiver SETTINGS.json")
+    configure()
     try:
         asyncio.run(run(load_archiver_settings(Path(sys.argv[1]))))
     except (StoreError, ValueError, OSError) as problem:

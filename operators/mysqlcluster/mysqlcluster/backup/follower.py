@@ -30,7 +30,7 @@ from mysqlcluster.backup.binlog import (
 from mysqlcluster.backup.catalog import ArchiveMark, CatalogError, SegmentHeader
 from mysqlcluster.backup.members import MemberError, Members
 from mysqlcluster.backup.positions import History, parse_gtids
-from mysqlcluster.backup.stores import StoreError
+from mysqlcluster.backup.stores import ExistingObjectError, StoreError
 
 __all__ = ["Follower"]
 
@@ -143,6 +143,12 @@ class Follower:
                     if self.source:
                         await self._round(self.source)
                         self.error = ""
+                except ExistingObjectError:
+                    # Nothing of the segment is lost: what the other process has written is read, and the rest follows.
+                    self.error = "another archiver writes to this target"
+                    _log.warning("archive_contested", member=self.source, problem=self.error)
+                    self._drop()
+                    loaded, delay = False, RETRY_SECONDS
                 except (MemberError, StoreError, CatalogError, BinlogError) as problem:
                     if self.error != str(problem):
                         _log.warning("archive_interrupted", member=self.source, problem=str(problem))
@@ -157,7 +163,7 @@ class Follower:
             self._drop()
 
     async def _load(self) -> None:
-        segments = await self._archive.segments()
+        segments = await self._archive.segments(fresh=True)
         if segments:
             self._history = History(parse_gtids(segments[-1].until))
             self._number = segments[-1].number

@@ -117,7 +117,8 @@ def plan(
         for gtid in _kept_end(header, cut).values():
             position = advance(position, gtid)
         last_time = max(last_time, header.last_time)
-        if second is not None and header.last_time >= second:
+        # The greatest time of a segment may be that of an abandoned transaction.
+        if second is not None and header.last_time >= second and _kept_end(header, cut) == header.end:
             break
     else:
         _check_end(second, wanted, position, mark)
@@ -155,6 +156,11 @@ def _check_end(second: int | None, wanted: Position, position: Position, mark: A
     if second is not None and (mark is None or mark.time < second):
         end = text_of(mark.time) if mark is not None else "nowhere"
         raise PlanError(f"the archive leads to {end} only; choose a point before it")
+    if second is not None and mark is not None and not covers(position, parse_position(mark.position)):
+        raise PlanError(
+            f"the segments lead to {format_position(position) or 'nothing'}, and the archive had {mark.position}: two"
+            " archivers may be writing; try again in a few minutes"
+        )
     if second is None and not covers(position, wanted):
         raise PlanError(
             f"the archive ends at {format_position(position) or 'its start'}, before {format_position(wanted)}"

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from mysqlcluster.backup.stores import MissingObjectError, StoreError
+from mysqlcluster.backup.stores import ExistingObjectError, MissingObjectError, StoreError
 
 if TYPE_CHECKING:
     from obstore.store import S3Store as Client
@@ -77,8 +77,11 @@ class S3Store:
             return MissingObjectError(f"{self._name}/{key} is missing")
         return StoreError(f"{self._name}/{key}: {self._text(problem)}")
 
-    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
-        """Write an object in parts, which the server joins at the end."""
+    async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
+        """Write an object in parts, which the server joins at the end; in one request with `new`."""
+        if new:
+            await self._create(key, b"".join([chunk async for chunk in chunks]))
+            return
         from obstore import put_async
 
         failed: list[BaseException] = []
@@ -104,6 +107,17 @@ class S3Store:
         except Exception as problem:
             if failed:
                 raise failed[0] from None
+            raise self._error(key, problem) from None
+
+    async def _create(self, key: str, content: bytes) -> None:
+        from obstore import put_async
+        from obstore.exceptions import AlreadyExistsError
+
+        try:
+            await put_async(self._client, key, content, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            raise ExistingObjectError(f"{self._name}/{key} exists already") from None
+        except Exception as problem:
             raise self._error(key, problem) from None
 
     async def get(self, key: str) -> AsyncGenerator[bytes]:

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-__all__ = ["DirectoryStore", "MissingObjectError", "Store", "StoreError", "collected"]
+__all__ = ["DirectoryStore", "ExistingObjectError", "MissingObjectError", "Store", "StoreError", "collected"]
 
 CHUNK_BYTES = 1 << 18
 PART_SUFFIX = ".part"
@@ -24,13 +24,23 @@ class MissingObjectError(StoreError):
     """There is no object of that key."""
 
 
+class ExistingObjectError(StoreError):
+    """There is an object of that key already."""
+
+
 class Store(Protocol):
     """One target."""
 
-    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
+    async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
         """Write an object; until all chunks are there, the one before stays.
 
+        Args:
+            key: The key.
+            chunks: The content; with `new` it is held in memory.
+            new: Refuse to replace an object. Of two processes that try at the same time, one succeeds.
+
         Raises:
+            ExistingObjectError: There is an object, and `new` is set.
             StoreError: The target refuses or cannot be reached.
         """
         ...
@@ -59,8 +69,8 @@ class DirectoryStore:
         """Use a directory; it is made when something is written."""
         self._directory = directory
 
-    async def put(self, key: str, chunks: AsyncIterator[bytes]) -> None:
-        """Write an object through a temporary file that is synced and renamed."""
+    async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
+        """Write an object through a temporary file that is synced and renamed, or linked with `new`."""
         target = self._directory / key
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,11 +81,17 @@ class DirectoryStore:
                         await asyncio.to_thread(file.write, chunk)
                     file.flush()
                     await asyncio.to_thread(os.fsync, file.fileno())
-                os.replace(name, target)
+                if new:
+                    os.link(name, target)
+                    os.unlink(name)
+                else:
+                    os.replace(name, target)
             except BaseException:
                 await asyncio.to_thread(Path(name).unlink, missing_ok=True)
                 raise
             await asyncio.to_thread(_sync_directory, target.parent)
+        except FileExistsError:
+            raise ExistingObjectError(f"{target} exists already") from None
         except OSError as problem:
             raise StoreError(f"{target}: {problem.strerror or problem}") from None
 

@@ -43,6 +43,20 @@ def test_a_time_begins_with_the_newest_backup_before_it(time: float, base: str, 
     assert (made.backup.name, [each.number for each in made.segments]) == (base, numbers)
 
 
+def test_an_abandoned_transaction_after_the_point_does_not_hide_later_segments():
+    former = segment(1, "", "0-1-12", 1, (100, 190))  # 11 and 12 were never acknowledged
+    new = segment(2, "0-1-10", "0-2-14", 11, (170, 300))
+    made = plan(Target("old", 180.0), BACKUPS[:1], [former, new], MARK)
+    assert [(each.number, dict(each.cut)) for each in made.segments] == [(1, {0: 11}), (2, {})]
+
+
+def test_segments_that_do_not_reach_the_mark_are_refused():
+    reached, ahead = ArchiveMark(1000.0, "db-1", "0-1-30"), ArchiveMark(1000.0, "db-1", "0-1-31")
+    assert plan(Target("old", 900.0), BACKUPS, CHAIN, reached).segments
+    with pytest.raises(PlanError, match="lead to 0-1-30, and the archive had 0-1-31"):
+        plan(Target("old", 900.0), BACKUPS, CHAIN, ahead)
+
+
 def test_a_gtid_stops_at_its_segment():
     made = plan(Target("old", gtid="0-1-18"), BACKUPS, CHAIN, MARK)
     assert (made.backup.name, [each.number for each in made.segments]) == ("new", [2])

@@ -132,4 +132,5 @@ async def test_a_new_server_gets_the_state_of_a_second_of_a_gtid_or_of_a_backup(
             to_gtid, member, _ = await restored(tmp_path, archive, backup="first", until_gtid=gtid)
             assert to_gtid == list(range(1, 66))
             assert str(member.executed) == gtid
+    assert "archiver_started" in archiver.log.read_text()
     assert "secret-of-the-test-account" not in archiver.log.read_text()
