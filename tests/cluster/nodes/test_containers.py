@@ -423,6 +423,23 @@ async def test_a_container_and_its_commands_run_as_its_user_with_its_capabilitie
 
 
 @ROOT
+@pytest.mark.parametrize("mode", ["namespaces", "plain"], indirect=True)
+async def test_the_default_seccomp_profile_filters_the_system_calls_of_a_container_and_its_commands(
+    place: Place,
+) -> None:
+    if not existing(["/proc/sys/kernel/seccomp/actions_avail"]):
+        pytest.skip("the kernel has no seccomp filters")
+    attempt = "unshare --user true 2>/dev/null && echo allowed || echo denied"
+    command = ["/bin/sh", "-c", f"grep ^Seccomp: /proc/self/status; {attempt}; echo x | cat"]
+    profile = {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
+    assert await place.ran("free", {"command": ["/bin/grep", "^Seccomp:", "/proc/self/status"]}) == "Seccomp:\t0\n"
+    assert await place.ran("bound", {"command": command}, **profile) == "Seccomp:\t2\ndenied\nx\n"
+    await place.pod("p", {"command": ["/bin/sleep", "1000"]}, **profile)
+    await place.until("p", lambda s: s.get("phase") == "Running")
+    assert await place.run("p", *command) == (0, "Seccomp:\t2\ndenied\nx\n")
+
+
+@ROOT
 @pytest.mark.parametrize("mode", ["namespaces"], indirect=True)
 async def test_volumes_belong_to_the_group_of_the_pod(place: Place) -> None:
     await place.create("secrets", "key", data={"key": "c2VjcmV0"})

@@ -51,6 +51,8 @@ class Identity(TypedDict):
     capabilities: list[int] | None
     """The numbers of the capabilities that they may have; `None` for all."""
     no_new_privileges: bool
+    seccomp: str
+    """The filter of system calls in hexadecimal (`seccomp.py`); empty for none."""
 
 
 @dataclass(frozen=True, slots=True)

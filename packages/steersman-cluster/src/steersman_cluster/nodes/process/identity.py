@@ -12,6 +12,7 @@ from typing import Final
 from steersman_cluster.nodes.process.command import Identity
 from steersman_cluster.nodes.process.environment import ConfigError
 from steersman_cluster.nodes.process.sandbox import real
+from steersman_cluster.nodes.process.seccomp import filter_of
 from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
 
 __all__ = ["Account", "Group", "account_of", "accounts", "groups_of", "identity_of"]
@@ -124,7 +125,8 @@ def identity_of(
         image_user: The user of the image's configuration, for a container without `runAsUser`.
 
     Raises:
-        ConfigError: The user is root where `runAsNonRoot` forbids it, or the image does not know its own user.
+        ConfigError: The seccomp profile is not known, the user is root where `runAsNonRoot` forbids it, or the image
+            does not know its own user.
     """
     shared: Object = dig(pod, "spec", "securityContext", default={})
     own: Object = container.get("securityContext") or {}
@@ -154,12 +156,14 @@ def identity_of(
         every += [one.group for one in groups if account.name in one.members]
     if (fs_group := shared.get("fsGroup")) is not None:
         every.append(fs_group)
+    capabilities = _capabilities(own)
     return {
         "user": user,
         "group": group,
         "groups": list(dict.fromkeys([group, *every])),
-        "capabilities": _capabilities(own),
+        "capabilities": capabilities,
         "no_new_privileges": own.get("allowPrivilegeEscalation") is False,
+        "seccomp": filter_of(pod, container, capabilities).hex(),
     }
 
 

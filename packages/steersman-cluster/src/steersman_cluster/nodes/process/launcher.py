@@ -30,6 +30,7 @@ import json
 import os
 import select
 import signal
+import struct
 import sys
 import termios
 from collections.abc import Iterable
@@ -42,6 +43,7 @@ _CLONE_NEWUSER, _CLONE_NEWPID = 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
+_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, _FILTER_BYTES = 22, 2, 8
 _MAX_CAPABILITIES = 64
 _NS_GET_USERNS = 0xB701
 _SYS_MOUNT_SETATTR = 442
@@ -240,6 +242,14 @@ def join_cgroups(files: list[int]) -> None:
         os.close(file)
 
 
+def install_filter(program: bytes) -> None:
+    """Have the kernel filter the system calls of this process and its children, while it has the right to say so."""
+    code = ctypes.create_string_buffer(program, len(program))
+    length = len(program) // _FILTER_BYTES
+    described = struct.pack("HxxxxxxQ", length, ctypes.addressof(code))
+    _call("prctl", _PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), described, 0, 0)
+
+
 def take_identity(identity: dict[str, Any]) -> None:
     """Drop the capabilities that a container does not have, and become its user."""
     for number in (0, 1, 2):  # so that the user can open /dev/stdout, which leads to a pipe of the node
@@ -252,6 +262,8 @@ def take_identity(identity: dict[str, Any]) -> None:
                 if ctypes.get_errno() == errno.EINVAL:  # the kernel has no more
                     break
                 raise OSError(ctypes.get_errno(), f"drop capability {capability}")
+    if identity["seccomp"]:
+        install_filter(bytes.fromhex(identity["seccomp"]))
     os.setgroups(identity["groups"])
     os.setresgid(identity["group"], identity["group"], identity["group"])
     os.setresuid(identity["user"], identity["user"], identity["user"])
