@@ -2,7 +2,9 @@
 
 import ast
 import importlib
+import inspect
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,28 @@ def test_the_versioning_page_lists_the_public_modules():
     for module in PUBLIC - {"steersman"}:
         short = module.removeprefix("steersman.")
         assert f"`{short}`" in page or f"`{module}`" in page, module
+
+
+def callables_of(module: str) -> Iterator[tuple[str, Callable[..., object]]]:
+    """The exported functions, and the public methods and constructors of exported classes."""
+    loaded = importlib.import_module(module)
+    for name in exported_by(module):
+        value = getattr(loaded, name)
+        if inspect.isclass(value):
+            members = inspect.getmembers(value, inspect.isfunction)
+            yield from ((f"{module}.{name}.{method}", call) for method, call in members if not method.startswith("_"))
+        elif inspect.isfunction(value):
+            yield f"{module}.{name}", value
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_an_optional_namespace_is_a_keyword(module):
+    wrong = [
+        name
+        for name, call in callables_of(module)
+        for parameter in inspect.signature(call).parameters.values()
+        if parameter.name in ("namespace", "namespaces")
+        and parameter.default is not parameter.empty
+        and parameter.kind is not parameter.KEYWORD_ONLY
+    ]
+    assert not wrong

@@ -70,7 +70,7 @@ def test_the_info_of_a_kind_is_derived_and_declared():
 
 def test_paths_follow_the_scope_and_are_escaped():
     assert info_of(Widget).path("ns", "a", "status") == "/apis/shop.example.com/v1/namespaces/ns/widgets/a/status"
-    assert info_of(Widget).path() == "/apis/shop.example.com/v1/widgets"
+    assert info_of(Widget).path(None) == "/apis/shop.example.com/v1/widgets"
     assert info_of(Gadget).path("ns", "a/b") == "/apis/shop.example.com/v1/gadgetry/a%2Fb"
 
 

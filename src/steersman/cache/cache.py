@@ -442,7 +442,7 @@ def _select(
     elif owner is not None:
         entries = informer.owned_by(owner)
     else:
-        yield from informer.entries(namespace)
+        yield from informer.entries(namespace=namespace)
         return
     for entry in entries:
         if namespace and entry.key.namespace != namespace:

@@ -146,7 +146,7 @@ class Informer:
         """Return the entry of a key, or `None`."""
         return self.store.get(key)
 
-    def entries(self, namespace: str | None = None) -> Iterator[Entry]:
+    def entries(self, *, namespace: str | None = None) -> Iterator[Entry]:
         """Iterate over all current entries, or those of a namespace."""
         return self.store.entries(namespace)
 

@@ -163,7 +163,7 @@ class ResourceInfo(msgspec.Struct, frozen=True, kw_only=True):
         """`plural.group`, the name of the CustomResourceDefinition."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the percent-encoded URL path of the collection, an object or a subresource."""
         path = _collections[self.group, self.version, self.plural, (namespace or "") if self.namespaced else ""]
         if name is None:
