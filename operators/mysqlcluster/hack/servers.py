@@ -18,16 +18,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-SERVERS = {
-    "mariadb-10.11": (
-        "mariadb-server",
-        "mariadb-server-core",
-        "mariadb-client-core",
-        "mariadb-client",
-        "mariadb-backup",
-    ),
-}
+MARIADB = ("mariadb-server", "mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup")
+SERVERS = {"mariadb-10.11": MARIADB, "mariadb-11.8": MARIADB}
 """The Debian packages of each server; apt adds the packages that they need and this machine lacks."""
+SUITES = {"mariadb-11.8": "trixie"}
+"""Servers of another release of Debian than this machine's. They bring all libraries, the C library too."""
+MIRROR = "http://deb.debian.org/debian"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib")
 
 APT_SECONDS = 300
 
@@ -58,21 +57,65 @@ def make(server: str) -> Path:
         raise ServerFilesError(f"unknown server {server!r}: use one of {', '.join(SERVERS)}")
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise ServerFilesError("apt-get and dpkg-deb are needed, as on Debian and Ubuntu")
-    files = _packages(SERVERS[server])
+    cache().mkdir(parents=True, exist_ok=True)
+    suite = SUITES.get(server, "")
+    environment = _suite(suite) if suite else dict(os.environ)
+    files = _packages(SERVERS[server], environment)
     digest = hashlib.sha256("\n".join(sorted(files)).encode()).hexdigest()[:12]
     root = cache() / f"{server}-{digest}"
-    cache().mkdir(parents=True, exist_ok=True)
     with open(cache() / f"{server}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (root / ".complete").exists():
-            _unpack(files, root)
+            _unpack(files, root, environment)
+            if suite:
+                _use_own_libraries(root)
+            (root / ".complete").touch()
     return root
 
 
-def _packages(names: tuple[str, ...]) -> list[str]:
+def _suite(name: str) -> dict[str, str]:
+    """Return the environment that limits apt to one release of Debian; apt checks the signatures."""
+    if not KEYRING.exists():
+        raise ServerFilesError(f"{KEYRING} is missing: install debian-archive-keyring")
+    state = cache() / f"apt-{name}"
+    for directory in ("lists/partial", "archives/partial"):
+        (state / directory).mkdir(parents=True, exist_ok=True)
+    (state / "status").touch()
+    (state / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {name} main\n")
+    options = {
+        "Dir::Etc::sourcelist": state / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": state / "lists",
+        "Dir::State::status": state / "status",
+        "Dir::Cache": state,
+        "APT::Sandbox::User": "root",
+    }
+    (state / "apt.conf").write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
+    environment = {**os.environ, "APT_CONFIG": str(state / "apt.conf")}
+    if not any((state / "lists").glob("*_Packages*")):
+        _run(["apt-get", "update"], state, environment)
+    return environment
+
+
+def _use_own_libraries(root: Path) -> None:
+    """Let each program of another release start with that release's C library, which this machine's loader cannot use."""
+    paths = ":".join(str(root / path) for path in LIBRARIES)
+    for directory in ("usr/bin", "usr/sbin"):
+        for program in sorted((root / directory).iterdir()):
+            if program.is_symlink() or not program.is_file() or program.read_bytes()[:4] != b"\x7fELF":
+                continue
+            moved = program.with_name(f".{program.name}.elf")
+            program.rename(moved)
+            program.write_text(
+                f'#!/bin/sh\nexec "{root}/{LOADER}" --library-path "{paths}" --argv0 "$0" "{moved}" "$@"\n'
+            )
+            program.chmod(0o755)
+
+
+def _packages(names: tuple[str, ...], environment: dict[str, str]) -> list[str]:
     """Return `NAME=VERSION` of the packages and of those that they need and this machine lacks."""
     command = ["apt-get", "install", "--simulate", "--no-install-recommends", *names]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=APT_SECONDS)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=APT_SECONDS, env=environment)
     found = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", done.stdout, re.MULTILINE)
     if done.returncode or not found:
         detail = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no output"]
@@ -80,19 +123,18 @@ def _packages(names: tuple[str, ...]) -> list[str]:
     return [f"{name}={version}" for name, version in found]
 
 
-def _unpack(packages: list[str], root: Path) -> None:
+def _unpack(packages: list[str], root: Path, environment: dict[str, str]) -> None:
     shutil.rmtree(root, ignore_errors=True)
     downloads = root / "var/cache/debs"
     downloads.mkdir(parents=True)
-    _run(["apt-get", "download", "-o", "APT::Sandbox::User=root", *packages], downloads)
+    _run(["apt-get", "download", "-o", "APT::Sandbox::User=root", *packages], downloads, environment)
     for package in sorted(downloads.glob("*.deb")):
-        _run(["dpkg-deb", "-x", str(package), str(root)], root)
+        _run(["dpkg-deb", "-x", str(package), str(root)], root, environment)
     shutil.rmtree(downloads)
-    (root / ".complete").touch()
 
 
-def _run(command: list[str], directory: Path) -> None:
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=APT_SECONDS)
+def _run(command: list[str], directory: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=APT_SECONDS, env=environment)
     if done.returncode:
         raise ServerFilesError(f"`{' '.join(command[:2])}` failed: {done.stderr.strip()[-500:]}")
 

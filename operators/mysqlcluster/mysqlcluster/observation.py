@@ -107,6 +107,8 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     """The time to leave is over, and the connections that were left are closed."""
     clone: CloneProgress = CloneProgress()
     disk_used_ratio: float = 0.0
+    probe_seconds: float = 0.0
+    """How long the server took to answer the statements of this report."""
     connections: int = 0
     max_connections: int = 0
     starts: int = 0

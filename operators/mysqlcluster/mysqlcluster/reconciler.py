@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from steersman import Context, MergePatch, Result
 from steersman.client import Conflict, Invalid, NotFound
 from steersman.k8s import Pod, Secret
@@ -18,8 +19,9 @@ from mysqlcluster.certificates import certificate_data
 from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError, check_supported, desired
-from mysqlcluster.machine import ClusterState, Decision, Policy, decide
+from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, decide
 from mysqlcluster.observation import Observation, Role
+from mysqlcluster.rollouts import roll_out, rollout_of
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
 from mysqlcluster.storing import store_status
 
@@ -33,6 +35,7 @@ MAX_ROUNDS = 25
 """Decisions in one reconcile; the next one continues."""
 REFUSED_RETRY_SECONDS = 1.0
 NAME_CONFLICT_RETRY_SECONDS = 5.0
+UPDATE_POLL_SECONDS = 1.0
 
 
 class SwitchRequest(NamedTuple):
@@ -94,20 +97,32 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         )
         return Result(requeue_after=REFUSED_RETRY_SECONDS)
     authority = await _authority(want, ctx)
-    await _apply(want, size, ctx)
+    rollout = rollout_of(cluster.status, want, ctx)
+    await _apply(want._replace(image=rollout.template), size, ctx)
     agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
     cluster, done = await _decide(cluster, want, agents, ctx, switch, size)
+    policy = _policy(cluster, want, switch)
+    cluster, progress = await roll_out(cluster, want, rollout, policy, done.seen, ctx)
+    if progress.switch and state_of(cluster.status).transition is None:
+        cluster, done = await _decide(cluster, want, agents, ctx, SwitchRequest("*", "upgrade"), size)
     await _accounts(state_of(cluster.status), done.seen, credentials.revision(secret), agents, ctx)
     await _label(want, state_of(cluster.status), done.seen, ctx)
     status = with_observation(
-        cluster.status, want, cluster.metadata.generation, done.seen, done.decision.blocked, ctx.now()
+        cluster.status,
+        want,
+        cluster.metadata.generation,
+        done.seen,
+        done.decision.blocked,
+        ctx.now(),
+        progress.blocked,
     )
     if status.phase == "Blocked" and cluster.status.phase != "Blocked" and done.decision.blocked:
         ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")
         ctx.log.warning("failover_blocked", epoch=status.epoch, error=done.decision.blocked)
     cluster = await store_status(ctx, cluster, status)
     metrics.record(want.key, state_of(cluster.status), done.seen)
-    return Result(requeue_after=done.decision.after)
+    after = done.decision.after
+    return Result(requeue_after=min(after, UPDATE_POLL_SECONDS) if status.phase == "Updating" else after)
 
 
 async def _decide(
@@ -124,6 +139,8 @@ async def _decide(
         if decision.store is not None:
             cluster = await store_status(ctx, cluster, with_state(cluster.status, decision.store))
             _report(ctx, state, decision, seen)
+            if decision.store.transition is not None and decision.store.transition.kind is Kind.SWITCHOVER:
+                policy = msgspec.structs.replace(policy, switch_to="")  # a request moves the primary once
             await _label(want, decision.store, seen, ctx)
             continue
         if not decision.actions or decision.actions == before:

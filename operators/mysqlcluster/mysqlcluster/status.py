@@ -14,6 +14,7 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
     MySQLClusterStatus,
     QuorumStatus,
     TransitionStatus,
+    UpdateStatus,
 )
 from mysqlcluster.desired import Desired
 from mysqlcluster.machine import ClusterState, Kind, Quorum, Step, Transition
@@ -24,7 +25,9 @@ from mysqlcluster.observation import MemberState, Observation, Role
 __all__ = [
     "phase_of",
     "role_of",
+    "seconds_of",
     "state_of",
+    "time_text",
     "with_invalid_spec",
     "with_name_conflict",
     "with_observation",
@@ -43,14 +46,14 @@ def state_of(status: MySQLClusterStatus) -> ClusterState:
         changing=quorum.changing if quorum else False,
         baseline=quorum.baseline if quorum else "",
         errant=tuple(Errant(each.name, each.errant, each.errant_confirmed) for each in status.members if each.errant),
-        last_failover=_seconds(status.last_failover),
+        last_failover=seconds_of(status.last_failover),
         transition=Transition(
             kind=Kind(transition.kind),
             step=Step(transition.step),
             epoch=transition.epoch,
             source=transition.from_,
             target=transition.to,
-            started_at=_seconds(transition.started_at),
+            started_at=seconds_of(transition.started_at),
             reason=transition.reason,
         )
         if transition
@@ -81,14 +84,14 @@ def with_state(status: MySQLClusterStatus, state: ClusterState) -> MySQLClusterS
         if state.quorum.members
         else None,
         members=tuple(members),
-        last_failover=_text(state.last_failover),
+        last_failover=time_text(state.last_failover),
         transition=TransitionStatus(
             kind=transition.kind,
             step=transition.step,
             epoch=transition.epoch,
             from_=transition.source,
             to=transition.target,
-            started_at=_text(transition.started_at),
+            started_at=time_text(transition.started_at),
             reason=transition.reason,
         )
         if transition
@@ -97,9 +100,15 @@ def with_state(status: MySQLClusterStatus, state: ClusterState) -> MySQLClusterS
 
 
 def with_observation(
-    status: MySQLClusterStatus, want: Desired, generation: int, seen: Observation, blocked: str, now: datetime
+    status: MySQLClusterStatus,
+    want: Desired,
+    generation: int,
+    seen: Observation,
+    blocked: str,
+    now: datetime,
+    update_blocked: str = "",
 ) -> MySQLClusterStatus:
-    """Return the status with what the members report."""
+    """Return the status with what the members report, and why the primary or an upgrade cannot go on."""
     state = state_of(status)
     errant = {each.name: each for each in state.errant}
     members = tuple(
@@ -119,12 +128,14 @@ def with_observation(
         status,
         observed_generation=generation,
         nodes=tuple(member.name for member in seen.members),
-        phase=phase_of(want, state, seen, blocked),
+        phase=phase_of(want, state, seen, blocked, updating=status.update is not None and _updates(status.update)),
         members=members,
         size=len(seen.members),
         selector=names.selector(want.key.name),
         current_version=primary.version or status.current_version,
-        conditions=merge_conditions(status.conditions, _conditions(want, state, seen, blocked), now, generation),
+        conditions=merge_conditions(
+            status.conditions, _conditions(want, state, seen, blocked, update_blocked), now, generation
+        ),
     )
 
 
@@ -158,7 +169,11 @@ def role_of(state: ClusterState, member: MemberState) -> str:
     return "replica" if follows else ""
 
 
-def phase_of(want: Desired, state: ClusterState, seen: Observation, blocked: str) -> str:
+def _updates(update: UpdateStatus) -> bool:
+    return update.phase not in ("Idle", "Failed")
+
+
+def phase_of(want: Desired, state: ClusterState, seen: Observation, blocked: str, *, updating: bool = False) -> str:
     """Return the phase of a cluster."""
     transition = state.transition
     if transition is not None:
@@ -169,6 +184,8 @@ def phase_of(want: Desired, state: ClusterState, seen: Observation, blocked: str
         return "SwitchingOver" if transition.kind is Kind.SWITCHOVER else "FailingOver"
     if not state.primary:
         return "Blocked" if any(member.initialized for member in seen.members) and blocked else "Pending"
+    if updating and not is_lost(seen.get(state.primary)):
+        return "Updating"
     return "Running" if _is_healthy(want, state, seen) else "Degraded"
 
 
@@ -179,7 +196,9 @@ def _is_healthy(want: Desired, state: ClusterState, seen: Observation) -> bool:
     return len(followers) == want.size - 1 and len(state.quorum.members) == want.size and not state.changing
 
 
-def _conditions(want: Desired, state: ClusterState, seen: Observation, blocked: str) -> Conditions:
+def _conditions(want: Desired, state: ClusterState, seen: Observation, blocked: str, update_blocked: str) -> Conditions:
+    refused = [f"spec.config: {each.name}: {each.settings_error}" for each in seen.members if each.settings_error]
+    update_blocked = "; ".join(filter(None, (update_blocked, *refused)))
     primary = seen.get(state.primary)
     available = primary.usable and primary.role is Role.PRIMARY and not primary.read_only
     healthy = _is_healthy(want, state, seen)
@@ -191,6 +210,7 @@ def _conditions(want: Desired, state: ClusterState, seen: Observation, blocked: 
         _condition("Initialized", bool(state.primary), "HasPrimary", "NoPrimary", ""),
         _condition("Progressing", changing, "Transition", "Blocked" if blocked else "Stable", blocked),
         _condition("FailoverReady", ready, "EnoughReplicas", "TooFewReplicas", f"quorum: {_quorum_text(state)}"),
+        _condition("UpdateBlocked", bool(update_blocked), "Refused", "NotBlocked", update_blocked),
     )
 
 
@@ -220,9 +240,11 @@ def _quorum_text(state: ClusterState) -> str:
     return f"{state.quorum.acks} of {len(state.quorum.members)} members acknowledge"
 
 
-def _seconds(text: str) -> float:
+def seconds_of(text: str) -> float:
+    """Return a time in RFC 3339 as seconds since the epoch of UNIX; 0 for an empty text."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
-def _text(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """Return a time in seconds since the epoch of UNIX as RFC 3339; empty for 0."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z") if seconds else ""

@@ -23,6 +23,7 @@ from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
 from mysqlcluster.agent.variables import apply_variables
+from mysqlcluster.agent.versions import check_copy, is_newer, needs_upgrade, program_version, upgrade_data
 from mysqlcluster.backup.agent_binlogs import log_file
 from mysqlcluster.backup.binlog import BinlogError
 from mysqlcluster.backup.purging import first_kept
@@ -88,6 +89,8 @@ class Member:
         self._settings_revision = server_settings.revision(settings.server_settings)
         self._settings_error = ""
         self._draining: asyncio.Task[None] | None = None
+        self._unreadable = False
+        """The data is of a later series than the server. It stays on disk until a copy replaces it."""
         self._copy = CloneProgress()
         self._lag: float | None = None
         self._copying: asyncio.Task[None] | None = None
@@ -115,9 +118,33 @@ class Member:
         return self._record
 
     async def open(self) -> None:
-        """Start the server, if the data directory holds a database."""
-        if self._record.initialized:
-            await self._server.start()
+        """Start the server, if the data directory holds a database that it can read.
+
+        Data of a later series counts as none: the operator lets this member copy another one.
+        """
+        if not self._record.initialized:
+            return
+        program = await program_version(self._engine, self._layout)
+        if is_newer(self._record.data_version, program):
+            _log.warning("data_is_newer", data=self._record.data_version, server=program)
+            self._unreadable = True
+            return
+        await self._server.start()
+        if needs_upgrade(self._record.data_version, program):
+            self._copying = asyncio.create_task(self._upgrade(program))
+        else:
+            self._save(data_version=program)
+
+    async def _upgrade(self, program: str) -> None:
+        """Upgrade the system tables after the first start of a later series."""
+        try:
+            await self._until_up()
+            await upgrade_data(self._engine, self._layout, self._secrets().root_password)
+        except (CommandError, *SERVER_ERRORS) as problem:
+            _log.error("data_upgrade_failed", problem=str(problem) or type(problem).__name__)
+            return
+        _log.info("data_upgraded", before=self._record.data_version, after=program)
+        self._save(data_version=program)
 
     async def close(self) -> None:
         """Stop copying and stop the server."""
@@ -131,12 +158,14 @@ class Member:
 
     async def state(self) -> MemberState:
         """Return the report of this member."""
+        started = time.monotonic()
         facts = await self._facts()
+        probe_seconds = time.monotonic() - started
         record = self._record
         state = MemberState(
             self.settings.member,
-            initialized=record.initialized,
-            complete=record.complete,
+            initialized=record.initialized and not self._unreadable,
+            complete=record.complete and not self._unreadable,
             epoch=record.epoch,
             clone=self._copy,
             disk_used_ratio=_used_ratio(self._layout.data),
@@ -168,6 +197,7 @@ class Member:
             commits_waiting=facts.commits_waiting,
             lag_seconds=self._lag_of(facts),
             version=facts.version,
+            probe_seconds=probe_seconds,
             connections=facts.connections,
             max_connections=facts.max_connections,
         )
@@ -318,7 +348,8 @@ class Member:
         await self._until_up(password="")
         async with connect(self._layout.socket, "") as session:
             await self._engine.secure(session, self._secrets().root_password)
-        self._save(initialized=True, complete=True)
+        program = await program_version(self._engine, self._layout)
+        self._save(initialized=True, complete=True, data_version=program)
 
     async def _until_up(self, password: str | None = None) -> None:
         secret = self._secrets().root_password if password is None else password
@@ -485,14 +516,20 @@ class Member:
             await self._server.stop(kill=True)
             history, chunks = await fetch_copy(url, self._secrets().agent_token, self._tls)
             position = await receive_copy(self._engine, self._layout, chunks, incoming)
+            program = await program_version(self._engine, self._layout)
+            data = self._engine.version_of(incoming)
+            check_copy(data, program)
             self._replace_database(incoming, keep=f"kept-{action.epoch}" if action.keep_copy else "")
             await self._server.start()
             await self._until_up()
             async with self._session() as session:
                 await self._engine.set_executed(session, history, position)
                 facts = await self._engine.read(session)
+            if needs_upgrade(data, program):
+                await upgrade_data(self._engine, self._layout, self._secrets().root_password)
             complete = facts.executed.contains(GtidSet.parse(action.required))
-            self._save(initialized=True, complete=complete)
+            self._unreadable = False
+            self._save(initialized=True, complete=complete, data_version=program)
         except (CommandError, SettingsError, ValueError, *SERVER_ERRORS) as problem:
             error = str(problem) or type(problem).__name__
             _log.error("copy_failed", source=action.source, problem=error)

@@ -24,6 +24,8 @@ class Record(msgspec.Struct, frozen=True, rename="camel"):
     """Received transactions may be in the relay log only, which the next start of the server discards."""
     starts: int = 0
     accounts_revision: str = ""
+    data_version: str = ""
+    """Version of the system tables in the data."""
 
 
 def load_record(file: Path) -> Record:

@@ -15,7 +15,7 @@ from mysqlcluster.switchovers import pending
 
 OWNED = [StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget]
 
-operator.permit("patch", Pod)
+operator.permit("delete patch", Pod)
 
 
 @operator.controller(

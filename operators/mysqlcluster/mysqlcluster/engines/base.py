@@ -122,6 +122,18 @@ class Engine(Protocol):
         """Return the environment of all commands."""
         ...
 
+    def version_command(self, layout: Layout) -> list[str]:
+        """Return the command that prints the version of the server."""
+        ...
+
+    def upgrade_command(self, layout: Layout, password_file: Path) -> list[str]:
+        """Return the command that upgrades the system tables of the running server, without logging it."""
+        ...
+
+    def version_of(self, directory: Path) -> str:
+        """Return the version of the server that a prepared copy was taken of; empty if the copy does not tell."""
+        ...
+
     def backup_command(self, layout: Layout, password_file: Path, scratch: Path) -> list[str]:
         """Return the command that writes a consistent copy of the running server to its standard output."""
         ...

@@ -40,6 +40,8 @@ SEMI_SYNC_TIMEOUT_MS = (1 << 63) - 1
 READ_ONLY_VARIABLE_ERROR = 1238
 UNKNOWN_THREAD_ERROR = 1094
 POLL_SECONDS = 0.01
+LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+"""In a root with a C library of its own, programs are started with that."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.$-]{1,80}")
 
@@ -51,8 +53,10 @@ class MariaDB:
     max_ack_count = 1
 
     def environment(self, layout: Layout) -> dict[str, str]:
-        library = layout.root / "usr/lib/x86_64-linux-gnu"
-        return {"LD_LIBRARY_PATH": str(library), "PATH": f"{layout.root}/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        path = {"PATH": f"{layout.root}/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        if layout.root == Path("/") or (layout.root / LOADER).exists():
+            return path  # programs find their libraries themselves
+        return {**path, "LD_LIBRARY_PATH": str(layout.root / "usr/lib/x86_64-linux-gnu")}
 
     def initialize_command(self, layout: Layout) -> list[str]:
         return [
@@ -116,6 +120,19 @@ class MariaDB:
 
     def server_command(self, layout: Layout) -> list[str]:
         return [str(layout.root / "usr/sbin/mariadbd"), f"--defaults-file={layout.configuration}"]
+
+    def version_command(self, layout: Layout) -> list[str]:
+        return [str(layout.root / "usr/sbin/mariadbd"), "--no-defaults", "--version"]
+
+    def upgrade_command(self, layout: Layout, password_file: Path) -> list[str]:
+        return [str(layout.root / "usr/bin/mariadb-upgrade"), f"--defaults-file={password_file}", "--silent"]
+
+    def version_of(self, directory: Path) -> str:
+        for name in ("mariadb_backup_info", "xtrabackup_info"):
+            file = directory / name
+            if file.exists() and (found := re.search(r"^server_version = (\S+)", file.read_text(), re.MULTILINE)):
+                return found[1]
+        return ""
 
     def backup_command(self, layout: Layout, password_file: Path, scratch: Path) -> list[str]:
         return [

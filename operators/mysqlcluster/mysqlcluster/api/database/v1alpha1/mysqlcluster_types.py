@@ -218,6 +218,28 @@ class BackupStatus(Model):
     """Time of the schedule that the last backup was made for."""
 
 
+class UpdateStatus(Model):
+    """An upgrade; every step is stored before it acts."""
+
+    image: str = ""
+    """The image that the cluster runs, or ran before the upgrade that is under way."""
+    target: str = ""
+    phase: str = "Idle"
+    """Idle, Canary, Analysis, Rolling, RollingBack or Failed."""
+    canary: str = ""
+    started_at: str = ""
+    samples: int = 0
+    """Probes of the canary."""
+    errors: int = 0
+    """Probes that failed."""
+    canary_seconds: Annotated[float, Format("double")] = 0.0
+    """Sum of the durations of the canary's probes."""
+    others_seconds: Annotated[float, Format("double")] = 0.0
+    """Sum of the mean durations of the other members' probes."""
+    sampled_at: str = ""
+    message: str = ""
+
+
 class MySQLClusterStatus(Model):
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
@@ -233,6 +255,7 @@ class MySQLClusterStatus(Model):
     last_failover: str = ""
     members: tuple[MemberStatus, ...] = ()
     backup: BackupStatus | None = None
+    update: UpdateStatus | None = None
     current_version: str = ""
     size: int | None = None
     """Number of members, for the scale subresource."""

@@ -1,0 +1,77 @@
+"""The version of the server's programs and that of the data, which a newer server upgrades and an older one must not read."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from mysqlcluster.agent.process import CommandError, command_environment, run_command, tail
+from mysqlcluster.engines import Engine, Layout
+from mysqlcluster.versions import series
+
+__all__ = ["check_copy", "is_newer", "needs_upgrade", "program_version", "upgrade_data"]
+
+VERSION_SECONDS = 10.0
+UPGRADE_SECONDS = 3600.0
+
+
+async def program_version(engine: Engine, layout: Layout) -> str:
+    """Return the version of the server's program.
+
+    Raises:
+        CommandError: The program does not start, or tells no version.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *engine.version_command(layout),
+        env=command_environment(engine, layout),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(VERSION_SECONDS):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise CommandError(f"{engine.version_command(layout)[0]} told no version in {VERSION_SECONDS:.0f} s") from None
+    words = output.decode(errors="replace").split()
+    found = next((word for word in words if series(word) > (0, 0)), "")
+    if process.returncode or not found:
+        raise CommandError(f"{engine.version_command(layout)[0]} told no version: {tail(output)}")
+    return found
+
+
+def is_newer(data: str, program: str) -> bool:
+    """Return whether data was written by a later series than the program's; there is no way back."""
+    return bool(data) and series(data) > series(program)
+
+
+def needs_upgrade(data: str, program: str) -> bool:
+    """Return whether the system tables of the data are of an earlier series than the program's."""
+    return bool(data) and series(data) < series(program)
+
+
+def check_copy(data: str, program: str) -> None:
+    """Refuse a copy that this server cannot run on.
+
+    Raises:
+        CommandError: The copy is of a later series.
+    """
+    if is_newer(data, program):
+        raise CommandError(f"the copy is of version {data}, and this server is {program}: data cannot be downgraded")
+
+
+async def upgrade_data(engine: Engine, layout: Layout, password: str) -> None:
+    """Upgrade the system tables of the running server; replicas do not see the statements.
+
+    Raises:
+        CommandError: The program failed.
+    """
+    with tempfile.TemporaryDirectory(dir=layout.data, prefix="upgrade-") as scratch:
+        options = Path(scratch) / "client.cnf"
+        options.touch(mode=0o600)
+        escaped = password.replace("\\", "\\\\").replace('"', '\\"')
+        options.write_text(f'[client]\nuser = root\npassword = "{escaped}"\nsocket = {layout.socket}\n')
+        await run_command(engine, layout, engine.upgrade_command(layout, options), seconds=UPGRADE_SECONDS)
