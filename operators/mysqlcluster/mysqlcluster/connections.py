@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from steersman import Key
@@ -28,6 +28,10 @@ class AgentSource(Protocol):
             token: The token that its agents demand.
             authority: The certificate authority of its agents, in PEM.
         """
+        ...
+
+    async def keep(self, clusters: Collection[Key]) -> None:
+        """Close the connections to the agents of all other clusters."""
         ...
 
     async def close(self) -> None:
@@ -82,6 +86,11 @@ class HttpsAgentSource:
         known = self._clients.pop(key, None)
         if known is not None:
             await known[1].close()
+
+    async def keep(self, clusters: Collection[Key]) -> None:
+        """Close the connections to the agents of all other clusters."""
+        for key in [key for key in self._clients if key not in clusters]:
+            await self.forget(key)
 
     async def close(self) -> None:
         """Close all connections."""

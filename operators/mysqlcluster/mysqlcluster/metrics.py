@@ -31,8 +31,21 @@ ERRANT = Gauge(
 VOLUME = Gauge("steersman_mysql_volume_used_ratio", "Used share of a member's volume.", _MEMBER, registry=REGISTRY)
 
 
-def record(key: Key, state: ClusterState, seen: Observation) -> None:
-    """Set the gauges of a cluster."""
+CANARY = Gauge(
+    "steersman_mysql_canary_result", "0 if the canary of the last upgrade failed, else 1.", _CLUSTER, registry=REGISTRY
+)
+BLOCKED = Gauge(
+    "steersman_mysql_failover_blocked", "1 while a change of the primary cannot go on.", _CLUSTER, registry=REGISTRY
+)
+
+
+def record(
+    key: Key, state: ClusterState, seen: Observation, *, blocked: bool = False, canary_failed: bool = False
+) -> None:
+    """Set the gauges of a cluster, and remove those of members that are gone."""
+    GAUGES.forget(key, UP, VOLUME, LAG)
+    GAUGES.set(key, BLOCKED, blocked)
+    GAUGES.set(key, CANARY, not canary_failed)
     GAUGES.set(key, EPOCH, state.epoch)
     GAUGES.set(key, ERRANT, sum(each.confirmed for each in state.errant))
     for member in seen.members:

@@ -11,7 +11,7 @@ from steersman.client import Conflict, Invalid, NotFound
 from steersman.k8s import Pod, Secret
 
 from mysqlcluster import children, credentials, metrics, names, server_settings
-from mysqlcluster.actions import CreateAccounts
+from mysqlcluster.actions import Clone, CreateAccounts
 from mysqlcluster.agents import Agents, observe, perform
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
@@ -120,7 +120,13 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")
         ctx.log.warning("failover_blocked", epoch=status.epoch, error=done.decision.blocked)
     cluster = await store_status(ctx, cluster, status)
-    metrics.record(want.key, state_of(cluster.status), done.seen)
+    metrics.record(
+        want.key,
+        state_of(cluster.status),
+        done.seen,
+        blocked=bool(done.decision.blocked),
+        canary_failed=status.update is not None and status.update.phase in ("RollingBack", "Failed"),
+    )
     after = done.decision.after
     return Result(requeue_after=min(after, UPDATE_POLL_SECONDS) if status.phase == "Updating" else after)
 
@@ -149,6 +155,10 @@ async def _decide(
         ctx.log.info("actions", epoch=state.epoch, actions=[f"{type(a).__name__} {a.member}" for a in before])
         for problem in await perform(agents, decision.actions):
             ctx.log.warning("action_failed", epoch=state.epoch, error=problem)
+        for action in decision.actions:
+            if isinstance(action, Clone) and action.keep_copy and not seen.get(action.member).clone.error:
+                text = f"{action.member} receives a copy of {action.source}; its old data is kept on the volume"
+                ctx.event("MemberRecloned", text, action="Clone")
     seen = await observe(agents, members, cluster.status.primary, ctx.now().timestamp())
     return cluster, Round(seen, Decision(after=0.1))
 

@@ -44,6 +44,9 @@ class DataPlane:
     async def of(self, key, token, authority):
         return self
 
+    async def keep(self, clusters):
+        pass
+
     async def close(self):
         pass
 

@@ -109,15 +109,24 @@ class ServerProcess:
             await self._spawn()
 
 
-async def run_command(engine: Engine, layout: Layout, command: list[str], *, seconds: float) -> None:
+async def run_command(
+    engine: Engine, layout: Layout, command: list[str], *, seconds: float, password: str = ""
+) -> None:
     """Run a program of the server to its end.
+
+    Args:
+        engine: The flavor.
+        layout: The directories.
+        command: The program and its arguments.
+        seconds: The time limit.
+        password: A password for programs that take one from the environment, which only this user can read.
 
     Raises:
         CommandError: The program failed, or did not end within `seconds`.
     """
     process = await asyncio.create_subprocess_exec(
         *_dies_with_agent(command),
-        env=command_environment(engine, layout),
+        env={**command_environment(engine, layout), **({"MYSQL_PWD": password} if password else {})},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from pathlib import Path
 
 from mysqlcluster.agent.process import CommandError, command_environment, run_command, tail
 from mysqlcluster.engines import Engine, Layout
@@ -69,9 +67,5 @@ async def upgrade_data(engine: Engine, layout: Layout, password: str) -> None:
     Raises:
         CommandError: The program failed.
     """
-    with tempfile.TemporaryDirectory(dir=layout.data, prefix="upgrade-") as scratch:
-        options = Path(scratch) / "client.cnf"
-        options.touch(mode=0o600)
-        escaped = password.replace("\\", "\\\\").replace('"', '\\"')
-        options.write_text(f'[client]\nuser = root\npassword = "{escaped}"\nsocket = {layout.socket}\n')
-        await run_command(engine, layout, engine.upgrade_command(layout, options), seconds=UPGRADE_SECONDS)
+    # The program hands options to the client in a file of its own, in which it quotes no password.
+    await run_command(engine, layout, engine.upgrade_command(layout), seconds=UPGRADE_SECONDS, password=password)

@@ -126,8 +126,11 @@ class Engine(Protocol):
         """Return the command that prints the version of the server."""
         ...
 
-    def upgrade_command(self, layout: Layout, password_file: Path) -> list[str]:
-        """Return the command that upgrades the system tables of the running server, without logging it."""
+    def upgrade_command(self, layout: Layout) -> list[str]:
+        """Return the command that upgrades the system tables of the running server, without logging it.
+
+        The password is in the environment, as `MYSQL_PWD`.
+        """
         ...
 
     def version_of(self, directory: Path) -> str:

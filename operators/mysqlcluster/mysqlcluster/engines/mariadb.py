@@ -124,8 +124,9 @@ class MariaDB:
     def version_command(self, layout: Layout) -> list[str]:
         return [str(layout.root / "usr/sbin/mariadbd"), "--no-defaults", "--version"]
 
-    def upgrade_command(self, layout: Layout, password_file: Path) -> list[str]:
-        return [str(layout.root / "usr/bin/mariadb-upgrade"), f"--defaults-file={password_file}", "--silent"]
+    def upgrade_command(self, layout: Layout) -> list[str]:
+        program = str(layout.root / "usr/bin/mariadb-upgrade")
+        return [program, "--no-defaults", "--user=root", f"--socket={layout.socket}", "--silent"]
 
     def version_of(self, directory: Path) -> str:
         for name in ("mariadb_backup_info", "xtrabackup_info"):

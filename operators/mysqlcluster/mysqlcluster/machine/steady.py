@@ -179,8 +179,10 @@ def _change_quorum(policy: Policy, state: ClusterState, primary: MemberState, se
     both = tuple(dict.fromkeys((*state.quorum.members, *target.members)))
     joint = Quorum(both, min(state.quorum.acks, target.acks))
     if joint != state.quorum or not state.changing:
+        added = [name for name in target.members if name not in state.quorum.members]
+        joined = (Notice("ScaledUp", f"{', '.join(added)} joined the quorum"),) if added else ()
         changing = replace(state, quorum=joint, changing=True, baseline="", epoch=state.epoch + 1)
-        return Decision(store=changing, notices=_degraded(policy, state, target), after=POLL_SECONDS)
+        return Decision(store=changing, notices=(*joined, *_degraded(policy, state, target)), after=POLL_SECONDS)
     waits = (
         primary.epoch == state.epoch
         and primary.ack_count >= target.acks
@@ -257,6 +259,7 @@ def _degraded(policy: Policy, state: ClusterState, target: Quorum) -> tuple[Noti
 def _scaled(state: ClusterState, target: Quorum) -> tuple[Notice, ...]:
     if len(target.members) == len(state.quorum.members) and set(target.members) == set(state.quorum.members):
         return ()
+    # While it changes, the stored quorum has the members before and after.
     removed = [name for name in state.quorum.members if name not in target.members]
     if removed:
         return (Notice("ScaledDown", f"{', '.join(removed)} left the quorum"),)
