@@ -79,8 +79,8 @@ async def roll_out(
 
     Args:
         cluster: The cluster as it is stored.
-        want: The cluster as it should be.
-        rollout: What is stored of the upgrade, whose template the StatefulSet has.
+        want: The model of the spec.
+        rollout: The stored state of the upgrade; the StatefulSet has its template.
         policy: The policy of the cluster.
         seen: The members.
         ctx: The context of the reconcile.

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ REVISION = revision({key: value.encode() for key, value in SECRETS.items()})
 WAIT_SECONDS = 60.0
 
 
+@lru_cache
 def server_root(server: str = "mariadb-10.11") -> Path:
     """Return the files of a server, or skip the test."""
     done = subprocess.run(

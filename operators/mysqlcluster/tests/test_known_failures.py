@@ -34,7 +34,7 @@ def fenced(name: str, executed: int, **more: object) -> MemberState:
 
 
 def test_a_lagging_primary_makes_no_replica_errant_and_purges_none():
-    """A primary that was read before its replicas seems to lack what they have: once is no proof."""
+    """A primary that was read before its replicas seems to lack transactions. One reading is no proof."""
     behind = replace(primary(), executed=gtids(4))
     first = look(HEALTHY, behind, stopped("db-1", 5), stopped("db-2", 5), reclone=True)
     assert first.store is not None

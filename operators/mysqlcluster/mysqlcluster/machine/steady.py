@@ -35,6 +35,9 @@ from mysqlcluster.observation import MemberState, Observation, Role
 __all__ = ["repoint", "watch"]
 
 IDLE_SECONDS = 2.0
+DIVERGENCE_ERRORS = frozenset({"1007", "1008", "1032", "1050", "1051", "1062", "1146", "1236", "1396"})
+"""Rows, tables, databases or accounts that exist or are missing on the replica alone, and binary logs that the source
+no longer has."""
 
 
 def repoint(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
@@ -106,8 +109,14 @@ def _judge(state: ClusterState, primary: MemberState, seen: Observation) -> Deci
 
 def _rejoin(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Decision:
     actions: list[Action] = []
+    copying = any(member.clone.running for member in seen.members)
     for name in dict.fromkeys((*policy.members, *state.quorum.members)):
-        if name != primary.name and (action := _next_action(policy, state, primary, seen.get(name))) is not None:
+        action = _next_action(policy, state, primary, seen.get(name)) if name != primary.name else None
+        if isinstance(action, Clone) and action.keep_copy:
+            if copying:
+                continue  # data is replaced on one member at a time
+            copying = True
+        if action is not None:
             actions.append(action)
     return Decision(actions=tuple(actions), after=POLL_SECONDS if actions else IDLE_SECONDS)
 
@@ -127,6 +136,8 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if any(each.name == member.name for each in state.errant):
         wanted = policy.reclone and state.is_errant(member.name)
         return _clone(state, primary, member, keep_copy=True) if wanted else None
+    if _has_diverged(member):
+        return _clone(state, primary, member, keep_copy=True)
     if not primary.logged.contains(member.received) and not member.follows(primary.name, state.epoch):
         return None  # it is not judged yet
     acknowledge = member.name in state.quorum.members
@@ -143,6 +154,15 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if not member.complete and member.received.contains(primary.executed):
         return ConfirmComplete(member=member.name, epoch=state.epoch, received=str(primary.executed))
     return None
+
+
+def _has_diverged(member: MemberState) -> bool:
+    """Return whether replication has stopped with an error that no restart of it mends: only a copy helps."""
+    return any(
+        error.partition(":")[0] in DIVERGENCE_ERRORS
+        for error, running in ((member.sql_error, member.sql_running), (member.io_error, member.io_running))
+        if not running
+    )
 
 
 def _leave(state: ClusterState, member: MemberState) -> Action | None:

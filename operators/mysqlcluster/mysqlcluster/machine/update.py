@@ -67,7 +67,7 @@ class Rollout(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What the user wants of upgrades."""
+    """The settings of upgrades, from the spec."""
 
     image: str
     version: str
@@ -94,12 +94,12 @@ def plan(
     """Return the next step of an upgrade.
 
     Args:
-        rules: What the user wants.
-        rollout: What is stored of the upgrade.
+        rules: The settings of upgrades.
+        rollout: The stored state of the upgrade.
         policy: The policy of the cluster.
-        state: What is stored of the cluster.
+        state: The stored state of the cluster.
         seen: The members.
-        outdated: Members whose Pod has another image than `rollout.template`.
+        outdated: Members with a Pod of another image than `rollout.template`.
     """
     if policy.paused or not state.primary:
         return Plan()
