@@ -2,7 +2,7 @@
 
     make demo OPERATOR=rocketmq
 
-It needs Linux, root, Java 17 and Maven, which fetches the servers once. About three minutes and 2 GB of memory.
+It needs Linux, root, Java 17, 2 GB of memory, and Maven, which downloads the servers once.
 """
 
 from __future__ import annotations
