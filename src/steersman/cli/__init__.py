@@ -11,8 +11,8 @@ _THREAD_GRACE_SECONDS = 3.0
 def main() -> None:
     """Run the command line of this process; ends it with an exit code.
 
-    What is logged on the way goes to stderr, and only warnings, or with `--debug` everything: what a command prints is
-    its answer, which programs read. Commands that run an operator or a cluster log as their options say.
+    Log lines go to stderr, at the level warning, or with `--debug` all of them: other programs read the output on
+    stdout. Commands that run an operator or a cluster have options for their log.
     """
     import sys
 
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def _end_within(seconds: float, code: int) -> None:
-    """Python waits for every thread before it ends, and a thread that blocks for ever would keep it for ever."""
+    """End the process after `seconds`, because Python waits for all threads, also for those that never end."""
     import os
     import threading
 

@@ -63,7 +63,7 @@ def root(
     """Build, run and test Kubernetes operators in Python.
 
     `steersman run helloapp:operator` runs the operator of the module `helloapp` against the cluster of your
-    kubeconfig. `steersman dev helloapp:operator` brings a cluster of its own, and shows what happens.
+    kubeconfig. `steersman dev helloapp:operator` starts a cluster for it, and shows objects and Events.
     `steersman cluster start` starts such a cluster alone.
     """
 
@@ -91,7 +91,7 @@ app.command("doctor")(doctor_command)
 def version(
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
-    """Print the version of Steersman and of what it runs on."""
+    """Print the versions of Steersman, Python and the platform."""
     import json
     import platform
 
