@@ -23,7 +23,6 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
     RestorePoint,
     UpdatePolicy,
 )
-from mysqlcluster.server_settings import refusal
 
 __all__ = [
     "AnyCluster",
@@ -182,11 +181,8 @@ def check_supported(want: Desired) -> None:
     """Refuse what this version of the operator cannot run.
 
     Raises:
-        SpecError: There is no engine of the flavor, its version is too old, or a variable is reserved.
+        SpecError: There is no engine of the flavor, or its version is too old.
     """
-    for name, value in want.config.items():
-        if problem := refusal(name, value):
-            raise SpecError(f"spec.config.{name}", value, problem)
     first = SUPPORTED_FROM.get(want.flavor)
     if first is None:
         raise SpecError(

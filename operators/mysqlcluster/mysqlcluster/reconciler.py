@@ -86,6 +86,9 @@ async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
 
 
 async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequest) -> Result:
+    # A variable that is refused must not stop failovers of a cluster that runs.
+    refused = server_settings.refused(want.config)
+    want = want._replace(config={name: value for name, value in want.config.items() if name not in refused})
     size = _running_size(want, state_of(cluster.status))
     await claim(cluster, children.config_map(want, size), ctx)
     secret = await _secret(want, ctx)
@@ -114,7 +117,7 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         done.seen,
         done.decision.blocked,
         ctx.now(),
-        progress.blocked,
+        "; ".join((*filter(None, (progress.blocked,)), *(f"spec.config.{each}: {refused[each]}" for each in refused))),
     )
     if status.phase == "Blocked" and cluster.status.phase != "Blocked" and done.decision.blocked:
         ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-__all__ = ["RESERVED", "refusal", "revision", "spelled"]
+__all__ = ["RESERVED", "refusal", "refused", "revision", "spelled"]
 
 RESERVED = frozenset(
     {
@@ -43,6 +43,12 @@ def refusal(name: str, value: str) -> str:
     if any(letter in value for letter in "\n\r\0"):
         return "has a line break"
     return ""
+
+
+def refused(config: Mapping[str, str]) -> Mapping[str, str]:
+    """Return why variables of a `spec.config` are left out, by name; the others are applied."""
+    found = {name: refusal(name, value) for name, value in config.items()}
+    return {name: problem for name, problem in found.items() if problem}
 
 
 def revision(settings: Mapping[str, str]) -> str:

@@ -128,3 +128,18 @@ async def test_a_smaller_cluster_drains_the_member_and_takes_it_from_the_service
     pods = await world.client.list(Pod, namespace="default")
     assert sorted(pod.metadata.name for pod in pods) == ["db-0", "db-1"]
     assert all(pod.metadata.labels.get(ROLE_LABEL) for pod in pods)
+
+
+@simulated(seed=33)
+async def test_a_refused_variable_is_reported_and_does_not_stop_a_failover(world):
+    plane = await running(world)
+    config = {"max_connections": "200", "read-only": "OFF"}
+    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": {"config": config}}), namespace="default")
+    await world.passes(seconds=20)
+    assert {member.settings_revision for member in plane.members.values()} == {revision({"max_connections": "200"})}
+    plane.crash("db-0")
+    await world.passes(seconds=30)
+    status = (await fetched(world)).status
+    assert status.primary in ("db-1", "db-2")
+    (blocked,) = [each for each in status.conditions if each.type == "UpdateBlocked"]
+    assert "spec.config.read-only: is set by the operator" in blocked.message
