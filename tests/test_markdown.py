@@ -24,12 +24,12 @@ def pages() -> list[str]:
 
 
 def long_lines(text: str) -> list[int]:
-    """Return the numbers of long lines of prose; code blocks and tables cannot be wrapped."""
+    """Return the numbers of long lines of prose; code blocks, tables and images cannot be wrapped."""
     found, fenced = [], False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif not fenced and not line.lstrip().startswith("|") and len(line) > MAX_COLUMNS:
+        elif not fenced and not line.lstrip().startswith(("|", "![")) and len(line) > MAX_COLUMNS:
             found.append(number)
     return found
 
