@@ -2,13 +2,15 @@
 
     python -m benchmarks.own_code [ROUNDS]
 
-The decision records quote the table that it prints. Every operation runs in this process and without I/O, in
-interleaved rounds; a row shows the medians, and the lowest and highest ratio of a round.
+It prints a table and writes own-code.json, which the decision records quote (`python -m benchmarks.quoted`). Every
+operation runs in this process and without I/O, in interleaved rounds; a row shows the medians, and the lowest and
+highest ratio of a round.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import ssl
 import statistics
 import sys
@@ -24,6 +26,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from hpack import Encoder
 
+from benchmarks.harness import HERE
 from steersman.client.transport.http2 import Http2Connection, Http2Encoder
 from steersman.client.transport.http2.frames import (
     ACK,
@@ -48,6 +51,7 @@ _BODY: Final = b'{"kind":"Widget","spec":{"size":3}}' * 20
 
 
 class Comparison(NamedTuple):
+    key: str
     name: str
     ours: Operation
     library: Operation
@@ -112,7 +116,7 @@ def http2() -> Comparison:
         return int(dict(events[0].headers)[b":status"])  # type: ignore[union-attr]
 
     assert request_ours() == request_theirs() == 200
-    return Comparison("HTTP/2: a request and its response (h2)", request_ours, request_theirs)
+    return Comparison("http2", "HTTP/2: a request and its response (h2)", request_ours, request_theirs)
 
 
 class _Server:
@@ -224,7 +228,7 @@ def tls(loop: asyncio.AbstractEventLoop) -> Comparison:
         return application.received - before
 
     assert ours() == library() == len(_BODY)
-    return Comparison("TLS: a record out and one in (asyncio)", ours, library, plain.abort)
+    return Comparison("tls", "TLS: a record out and one in (asyncio)", ours, library, plain.abort)
 
 
 def schedules() -> Comparison:
@@ -239,7 +243,7 @@ def schedules() -> Comparison:
         return cron.parse(line).next(after)
 
     assert ours() == library()
-    return Comparison("cron: parse and next time (cronsim)", ours, library)
+    return Comparison("cron", "cron: parse and next time (cronsim)", ours, library)
 
 
 def rules() -> Comparison:
@@ -257,7 +261,7 @@ def rules() -> Comparison:
         return bool(program.evaluate({"self": value}, cel.Meter(cel.OBJECT_BUDGET)))
 
     assert ours() is library() is True
-    return Comparison("CEL: one rule, with its cost (cel-expr-python)", ours, library)
+    return Comparison("cel", "CEL: one rule, with its cost (cel-expr-python)", ours, library)
 
 
 def comparisons(loop: asyncio.AbstractEventLoop) -> Iterator[Comparison]:
@@ -276,6 +280,7 @@ def _microseconds(operation: Operation) -> float:
 
 
 async def main(rounds: int) -> None:
+    rows: dict[str, dict[str, float]] = {}
     print("| operation (library) | ours, µs | library, µs | library / ours | rounds |")
     print("|---|---|---|---|---|")
     for one in comparisons(asyncio.get_running_loop()):
@@ -284,7 +289,9 @@ async def main(rounds: int) -> None:
         ours, theirs = (statistics.median(pair[at] for pair in pairs) for at in (0, 1))
         ratios = sorted(library / own for own, library in pairs)
         spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+        rows[one.key] = {"ours": ours, "library": theirs, "low": ratios[0], "high": ratios[-1]}
         print(f"| {one.name} | {ours:.0f} | {theirs:.0f} | {theirs / ours:.2f} | {spread} |")
+    (HERE / "own-code.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from steersman import Key
-from steersman.operator.http_server import Answer, Route, ThreadServer, Visit
-from steersman.operator.settings import Address
+from steersman.operator import Address, Answer, Route, ThreadServer, Visit
 
 from rocketmq.brokers.observation import GroupState
 from rocketmq.metrics import BrokerSamples

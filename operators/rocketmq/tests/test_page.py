@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from steersman import Key
-from steersman.operator.settings import Address
+from steersman.operator import Address
 
 from rocketmq.metrics import BrokerSamples
 from rocketmq.page import MAX_LAG_ROWS, page, serve_page

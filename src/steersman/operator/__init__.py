@@ -21,12 +21,12 @@ if TYPE_CHECKING:
         Watch,
         WebhookDeclaration,
     )
-    from steersman.operator.http_server import BindError
+    from steersman.operator.http_server import Answer, BindError, Route, ThreadServer, Visit
     from steersman.operator.leaderelection.elector import LeaderElector, LeadershipLostError, NotLeaderError
     from steersman.operator.leaderelection.state import LeaseTiming
     from steersman.operator.operator import Operator
     from steersman.operator.run import run_operator
-    from steersman.operator.settings import Settings, SettingsError, load_settings
+    from steersman.operator.settings import Address, Settings, SettingsError, load_settings, parse_address
 
 _MODULES = {
     "Context": "steersman.operator.context",
@@ -40,20 +40,29 @@ _MODULES = {
     "TimerDeclaration": "steersman.operator.declarations",
     "Watch": "steersman.operator.declarations",
     "WebhookDeclaration": "steersman.operator.declarations",
+    "Answer": "steersman.operator.http_server",
     "BindError": "steersman.operator.http_server",
+    "Route": "steersman.operator.http_server",
+    "ThreadServer": "steersman.operator.http_server",
+    "Visit": "steersman.operator.http_server",
     "LeaderElector": "steersman.operator.leaderelection.elector",
     "LeadershipLostError": "steersman.operator.leaderelection.elector",
     "NotLeaderError": "steersman.operator.leaderelection.elector",
     "LeaseTiming": "steersman.operator.leaderelection.state",
     "Operator": "steersman.operator.operator",
     "run_operator": "steersman.operator.run",
+    "Address": "steersman.operator.settings",
     "Settings": "steersman.operator.settings",
     "SettingsError": "steersman.operator.settings",
     "load_settings": "steersman.operator.settings",
+    "parse_address": "steersman.operator.settings",
 }
 """The module of each public name."""
 
 __all__ = [
+    "parse_address",
+    "Address",
+    "Answer",
     "BindError",
     "Context",
     "ControllerDeclaration",
@@ -67,10 +76,13 @@ __all__ = [
     "Operator",
     "Permission",
     "Place",
+    "Route",
     "Settings",
     "SettingsError",
     "SyncContext",
+    "ThreadServer",
     "TimerDeclaration",
+    "Visit",
     "Watch",
     "WebhookDeclaration",
     "load_settings",

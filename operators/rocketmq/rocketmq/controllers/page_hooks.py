@@ -3,8 +3,7 @@
 import os
 
 from steersman import Context
-from steersman.operator.http_server import ThreadServer
-from steersman.operator.settings import parse_address
+from steersman.operator import ThreadServer, parse_address
 
 from rocketmq.manager import operator
 from rocketmq.metrics import METRICS
