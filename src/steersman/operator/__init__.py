@@ -60,7 +60,6 @@ _MODULES = {
 """The module of each public name."""
 
 __all__ = [
-    "parse_address",
     "Address",
     "Answer",
     "BindError",
@@ -86,6 +85,7 @@ __all__ = [
     "Watch",
     "WebhookDeclaration",
     "load_settings",
+    "parse_address",
     "run_operator",
 ]
 
