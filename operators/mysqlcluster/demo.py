@@ -246,8 +246,8 @@ def show_restore(cluster: EmbeddedCluster, workload: Workload, primary: str, sta
     wait(is_archived, "the archive did not go on")
     began = time.monotonic()
     print(f"restoring a cluster {COPY!r} to {point:%H:%M:%S} UTC", flush=True)
-    spec = {"size": 1, "flavor": "mariadb", "version": "10.11", "fromBackup": "first"}
-    spec["restore"] = {"pointInTime": point.isoformat()}
+    restore = {"pointInTime": point.isoformat()}
+    spec = {"size": 1, "flavor": "mariadb", "version": "10.11", "fromBackup": "first", "restore": restore}
     cluster.apply({**CLUSTER, "metadata": {"name": COPY}, "spec": spec})
     wait(lambda: status_of(cluster, COPY).get("phase") == "Running", "the copy did not become healthy")
     took = time.monotonic() - began
