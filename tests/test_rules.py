@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def promised() -> list[str]:
     text = (ROOT / "docs" / "semantics.md").read_text()
-    return re.findall(r"^([A-Z]\d{1,2}) +", text, re.MULTILINE)
+    return re.findall(r"^- \*\*([A-Z]\d{1,2})\*\* ", text, re.MULTILINE)
 
 
 @cache
