@@ -16,9 +16,13 @@ from types import TracebackType
 from steersman.controller.metrics import LOOP_STALLS
 from steersman.telemetry.log import get_logger
 
-__all__ = ["LoopWatchdog"]
+__all__ = ["LoopWatchdog", "UnwatchedLoop"]
 
 _log = get_logger("watchdog")
+
+
+class UnwatchedLoop:
+    """Base class of event loops whose time is not real: `LoopWatchdog` starts no thread for them."""
 
 
 class LoopWatchdog:
@@ -40,6 +44,8 @@ class LoopWatchdog:
     def __enter__(self) -> LoopWatchdog:
         self._loop = asyncio.get_running_loop()
         self._watched = threading.get_ident()
+        if isinstance(self._loop, UnwatchedLoop):
+            return self
         self._pulse()
         self._thread.start()
         return self
@@ -50,11 +56,12 @@ class LoopWatchdog:
         if self._timer is not None:
             self._timer.cancel()
         self._stop.set()
-        self._thread.join(timeout=1.0)
+        if self._thread.ident is not None:
+            self._thread.join(timeout=1.0)
 
     def stalled_for(self) -> float:
         """Return the seconds by which the loop's timestamp is late; 0 if it is not."""
-        return max(0.0, time.monotonic() - self._beat - self._interval)
+        return max(0.0, time.monotonic() - self._beat - self._interval) if self._thread.ident is not None else 0.0
 
     def _pulse(self) -> None:
         self._beat = time.monotonic()

@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from steersman.webhook.http import WebhookRequest, WebhookServer
-from steersman_cluster.admission.webhook_calls import WebhookCaller
+from steersman_cluster.admission.webhook_calls import InProcessWebhook, WebhookCaller
 
 __all__ = ["inprocess_server"]
 
 _FIRST_PORT = 9443
 
 
-def inprocess_server(caller: WebhookCaller) -> type[WebhookServer]:
+def inprocess_server(
+    caller: WebhookCaller, started: dict[tuple[str, int], InProcessWebhook] | None = None
+) -> type[WebhookServer]:
     """Return a class of webhook servers that `caller` calls without a connection.
 
     Each server gets the configured address; port 0 stands for the next free port of this address.
+
+    Args:
+        caller: The API server's caller of webhooks.
+        started: Receives the servers that have started.
     """
 
     class InProcessServer(WebhookServer):
@@ -28,7 +34,9 @@ def inprocess_server(caller: WebhookCaller) -> type[WebhookServer]:
             if address in caller.in_process:
                 raise OSError(f"{host}:{port} is in use")
             self._address = address
-            caller.in_process[address] = self._called
+            caller.in_process[address] = handler = self._called
+            if started is not None:
+                started[address] = handler
 
         async def close(self, grace: float = 5.0, *, asked: bool = True) -> None:
             if self._address is not None:

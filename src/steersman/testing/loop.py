@@ -16,6 +16,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, ParamSpec, TypeVar
 
+from steersman.controller.watchdog import UnwatchedLoop
+
 __all__ = ["DeadlockError", "NoProgressError", "VirtualTimeLoop", "virtual_time"]
 
 P = ParamSpec("P")
@@ -64,7 +66,7 @@ class _InstantSelector(selectors.SelectSelector):
         return ready
 
 
-class VirtualTimeLoop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(UnwatchedLoop, asyncio.SelectorEventLoop):
     """An event loop whose `time()` changes only when no callback is ready, to the time of the next timer.
 
     A timer fires at exactly its own time, never earlier. The loop waits in real time for work in `run_in_executor`,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from steersman.client import Client
 from steersman.client.config import Config
+from steersman.client.transport import Transport
 from steersman.testing.cluster_objects import manifests_of
 from steersman.testing.controlplane_audit import WRITES, AuditPolicy
 from steersman.testing.faults import USER_AGENT, Faults
@@ -36,6 +37,7 @@ from steersman.testing.rbac import identity
 from steersman.testing.recording import Reconcile, Recorder, recorded
 from steersman.testing.running import ObservedReplica, idle_settings, operator_of
 from steersman.testing.waiting import eventually
+from steersman_cluster.admission.webhook_calls import InProcessWebhook
 from steersman_cluster.api.inprocess import InProcessTransport
 from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.cluster import ADMIN, DevCluster, Options
@@ -56,16 +58,27 @@ _EPOCH: Final = datetime(2030, 1, 1, tzinfo=UTC).timestamp()
 class SimulatedOperator:
     """An operator in a simulation. Created by `Simulation.operator`."""
 
-    def __init__(self, world: Simulation, operator: Operator, settings: Settings, user: str) -> None:
+    def __init__(
+        self,
+        world: Simulation,
+        operator: Operator,
+        settings: Settings,
+        user: str,
+        *,
+        wrap: Callable[[InProcessTransport], Transport] = lambda transport: transport,
+        recorder: Recorder | None = None,
+    ) -> None:
         self.user = user
-        self.recorder = Recorder()
+        self.recorder = recorder or Recorder()
         self._stop = asyncio.Event()
+        self._webhooks: dict[tuple[str, int], InProcessWebhook] = {}
+        self._caller = world.cluster.server.admission.caller
         account = User(user, groups=("system:serviceaccounts", "system:authenticated"))
         server = world.cluster.server
         administrator = replace(world.cluster.config, context=ADMIN.name)
 
-        def transport(config: Config) -> InProcessTransport:
-            return InProcessTransport(server, ADMIN if config.context == ADMIN.name else account)
+        def transport(config: Config) -> Transport:
+            return wrap(InProcessTransport(server, ADMIN if config.context == ADMIN.name else account))
 
         self._replica = ObservedReplica(
             recorded(operator, self.recorder),
@@ -75,7 +88,7 @@ class SimulatedOperator:
             now=world.now,
             transport=transport,
             registers_as=administrator,
-            webhook_server=inprocess_server(server.admission.caller),
+            webhook_server=inprocess_server(server.admission.caller, self._webhooks),
         )
         self._task = asyncio.create_task(self._replica.run(self._stop), name=f"operator {operator.name}")
 
@@ -106,6 +119,27 @@ class SimulatedOperator:
                 return
             assert clock() < deadline, f"after {within:g} s: {'; '.join(left)}"
             await asyncio.sleep(0.05)
+
+    @property
+    def identity(self) -> str:
+        """The identity that its lease names."""
+        return self._replica.identity
+
+    @property
+    def pending(self) -> list[str]:
+        """What keeps it from being idle: controllers that do not run yet, and work that waits or runs."""
+        return self._replica.missing or self._replica.busy
+
+    def disconnect_webhooks(self) -> None:
+        """Refuse connections to its webhooks, as after a crash."""
+        for address, handler in self._webhooks.items():
+            if self._caller.in_process.get(address) is handler:
+                del self._caller.in_process[address]
+
+    @property
+    def task(self) -> asyncio.Task[None]:
+        """The task that runs it."""
+        return self._task
 
     async def stop(self) -> None:
         """Shut the operator down gracefully. Idempotent; raises the exception that ended it."""
@@ -147,7 +181,7 @@ class Simulation:
         cls, rng: random.Random, faults: Faults, now: Callable[[], float], options: Mapping[str, Any]
     ) -> AsyncGenerator[Simulation]:
         policy = Policy(json.loads(AuditPolicy().text()))
-        values: dict[str, Any] = {"ready_after": 1.0, **options, "listen": False, "audit": policy}
+        values: dict[str, Any] = {"ready_after": 1.0, "audit": policy, **options, "listen": False}
         wanted = Options(**values)
         cluster = DevCluster(wanted, now=now, rng=rng)
         faults.stand_before(cluster.server)
@@ -173,6 +207,16 @@ class Simulation:
         self, what: Any, *, namespaces: tuple[str, ...] = (), settings: Mapping[str, Any] | None = None
     ) -> SimulatedOperator:
         """Run an operator as the ServiceAccount that it declares; its CRDs are applied first."""
+        operator, wanted, user = await self.prepare(what, namespaces=namespaces, settings=settings)
+        running = SimulatedOperator(self, operator, wanted, user)
+        self._operators.append(running)
+        await running.wait_ready()
+        return running
+
+    async def prepare(
+        self, what: Any, *, namespaces: tuple[str, ...] = (), settings: Mapping[str, Any] | None = None
+    ) -> tuple[Operator, Settings, str]:
+        """Apply the CRDs and the roles of an operator; return it with the settings for a test and its user."""
         from steersman.manifests.config_directory import crds
 
         operator = operator_of(what)
@@ -180,11 +224,7 @@ class Simulation:
         selected = wanted.namespace_selector is not None
         objects = identity(operator, self.namespace, namespaces=wanted.namespaces, namespace_selector=selected)
         await self.apply(*crds(operator), *objects)
-        user = f"system:serviceaccount:{self.namespace}:{operator.name}"
-        running = SimulatedOperator(self, operator, wanted, user)
-        self._operators.append(running)
-        await running.wait_ready()
-        return running
+        return operator, wanted, f"system:serviceaccount:{self.namespace}:{operator.name}"
 
     async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
         """Apply files, text and objects as `Cluster.apply` does. Raises `AssertionError` for a refused object."""
@@ -202,7 +242,7 @@ class Simulation:
     def audit(self, *, user: str | None = None, writes: bool = False) -> list[str]:
         """Return the audit log as reproducible lines: time, user, request, and status code."""
         log = self.cluster.audit
-        assert log is not None
+        assert log is not None, "the simulation was started without an audit policy"
         return [
             f"{event['stageTimestamp']} {event['user']['username']} {event['verb']} {event['requestURI']} "
             f"{_code(event)}"

@@ -37,11 +37,19 @@ class InProcessTransport:
         quiet: Whether to drop warnings; for the built-in controllers, which read deprecated fields.
     """
 
+    as_of: int | None = None
+    """The revision that lists and new watches are served from, as by a server whose watch cache is behind."""
+
     def __init__(self, server: APIServer, user: User | None = None, *, quiet: bool = False) -> None:
         self._server = server
         self._user = user
         self._quiet = quiet
         self._closed = False
+
+    @property
+    def revision(self) -> int:
+        """The revision of the server's last write."""
+        return self._server.storage.revision
 
     def _request(self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None) -> Request:
         if self._closed:
@@ -49,7 +57,16 @@ class InProcessTransport:
         pairs = tuple(query.items() if isinstance(query, Mapping) else query)
         given = headers.items() if isinstance(headers, Mapping) else headers
         found = _Headers((name.lower(), value) for name, value in given)
-        return Request(method, unquote(path), Params(pairs), found, body or b"", self._user, query=urlencode(pairs))
+        return Request(
+            method,
+            unquote(path),
+            Params(pairs),
+            found,
+            body or b"",
+            self._user,
+            query=urlencode(pairs),
+            as_of=self.as_of,
+        )
 
     async def request(
         self,

@@ -63,7 +63,7 @@ class Params:
 class Request:
     """One request, with its whole body. `peer` is the verified client certificate (DER), or a user, or nothing."""
 
-    __slots__ = ("body", "headers", "method", "params", "path", "peer", "query", "source")
+    __slots__ = ("as_of", "body", "headers", "method", "params", "path", "peer", "query", "source")
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class Request:
         *,
         query: str = "",
         source: str = "127.0.0.1",
+        as_of: int | None = None,
     ) -> None:
         self.method = method
         self.path = path
@@ -87,6 +88,8 @@ class Request:
         self.query = query
         """As it came, for the audit log."""
         self.source = source
+        self.as_of = as_of
+        """The revision that lists and new watches are served from, as by a watch cache that is behind."""
 
 
 class Socket(Protocol):

@@ -54,6 +54,8 @@ class ListOptions:
     timeout: int | None = None
     bookmarks: bool = False
     initial: bool | None = None
+    as_of: int | None = None
+    """The revision of the watch cache; `None` is the latest."""
 
 
 @dataclass(frozen=True, slots=True)

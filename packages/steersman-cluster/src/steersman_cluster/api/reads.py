@@ -148,6 +148,8 @@ class Reads:
             revision, start = read_token(options.continue_)
             return (revision if revision >= 0 else now), start
         asked = int(options.version or 0)
+        if options.as_of is not None:
+            return min(max(options.as_of, asked), now), ""
         if not asked:
             return now, ""
         if asked > now:

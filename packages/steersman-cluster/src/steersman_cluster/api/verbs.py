@@ -122,7 +122,7 @@ class Verbs:
             if resource.converts:
                 await reads.prepare(resource, namespace, info.name)
             return reads.get(resource, namespace, info.name, form, include)
-        options = list_options(request.params, watch=info.verb == "watch")
+        options = replace(list_options(request.params, watch=info.verb == "watch"), as_of=request.as_of)
         if info.verb == "watch":
             if info.name and "fieldSelector" not in request.params:
                 # The watch of one object, by the paths of old.

@@ -127,11 +127,14 @@ class Watch:
             for event in events:
                 self._take(event)
         elif initial:
-            for item in storage.items(self.stored_at, self._namespace):
+            revision = min(storage.revision if options.as_of is None else options.as_of, storage.revision)
+            for item in storage.items_at(self.stored_at, self._namespace, revision):
                 if self._matches is None or self._matches(item):
                     self._add("ADDED", item)
             if options.initial and options.bookmarks:
-                self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}))
+                self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}, revision))
+            for event in storage.since(self.stored_at, revision) if revision < storage.revision else ():
+                self._take(event)
         return storage.watch(self.stored_at, self._take)
 
     async def _prepare_all(self) -> None:
@@ -219,9 +222,9 @@ class Watch:
         columns, self._first_row = self._first_row, False
         return table_of(self._resource, [obj], metadata_for(obj), self._server.now(), self._include, columns=columns)
 
-    def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
+    def _bookmark(self, annotations: dict[str, str] | None = None, revision: int | None = None) -> bytes:
         resource = self._resource
-        metadata: Object = {"resourceVersion": str(self._server.storage.revision)}
+        metadata: Object = {"resourceVersion": str(self._server.storage.revision if revision is None else revision)}
         if annotations:
             metadata["annotations"] = annotations
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}

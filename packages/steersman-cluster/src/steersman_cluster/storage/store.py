@@ -121,6 +121,10 @@ class Storage:
             keys = keys[bisect_left(keys, (namespace, "")) : bisect_left(keys, (f"{namespace}\0", ""))]
         return [found[key] for key in keys]
 
+    def resources(self) -> list[GroupResource]:
+        """Return the collections that have objects, in the order of their names."""
+        return sorted(resource for resource, collection in self._collections.items() if collection.items)
+
     def count(self, resource: GroupResource) -> int:
         """Return the number of objects of a collection."""
         return len(self._of(resource).items)

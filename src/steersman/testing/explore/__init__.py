@@ -1,0 +1,40 @@
+"""Explores the failures of an operator: every crash, lost response, late event and missed event of a scenario.
+
+`explored` marks a test. The scenario runs on a simulated cluster, once as the reference and once for each plan; a plan
+is a sequence of faults at numbered points of the reference run. Runs are forks of one started cluster and take no
+real time.
+"""
+
+from steersman.testing.explore.decorator import Explored, ExploredError, explored
+from steersman.testing.explore.exploration import Exploration, Failure, Request, explore, replay
+from steersman.testing.explore.findings import ORACLES, Finding
+from steersman.testing.explore.plans import FAULT_KINDS, PERTURBATIONS, Fault, Plan, PlanError, read_plans
+from steersman.testing.explore.running import Job, Outcome
+from steersman.testing.explore.state import NormalState, State, difference
+from steersman.testing.explore.world import World, WorldOptions
+
+__all__ = [
+    "FAULT_KINDS",
+    "ORACLES",
+    "PERTURBATIONS",
+    "Exploration",
+    "Explored",
+    "ExploredError",
+    "Failure",
+    "Fault",
+    "Finding",
+    "Job",
+    "NormalState",
+    "Outcome",
+    "Plan",
+    "PlanError",
+    "Request",
+    "State",
+    "World",
+    "WorldOptions",
+    "difference",
+    "explore",
+    "explored",
+    "read_plans",
+    "replay",
+]

@@ -1,0 +1,159 @@
+"""`explored`: a pytest test that runs its scenario once as the reference and once for each plan."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Request, explore
+from steersman.testing.explore.plans import Plan
+from steersman.testing.explore.report import failure_text
+from steersman.testing.explore.running import Job, Scenario
+from steersman.testing.explore.world import Invariant, WorldOptions
+
+__all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored", "seconds_of"]
+
+PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
+"""Plans to run instead of all, separated by commas; pytest's `--plan` sets it."""
+I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
+
+
+class ExploredError(AssertionError):
+    """The operator does not survive a plan; the message has the plan, the findings and the way to replay it."""
+
+
+class Explored:
+    """A test that explores a scenario. Made by `explored`; call it to run it."""
+
+    def __init__(self, scenario: Callable[..., Awaitable[None]], options: dict[str, Any]) -> None:
+        self.scenario = scenario
+        self.invariants: list[Invariant] = []
+        self.compare: Compare | None = None
+        self.last: Exploration | None = None
+        """The result of the last run."""
+        self._options = options
+        functools.update_wrapper(self, scenario)
+        del self.__wrapped__  # type: ignore[attr-defined]
+
+    def always(self, invariant: I) -> I:
+        """Judge a function of the `State` at every commit: it may assert, or return False or a message."""
+        self.invariants.append(invariant)
+        return invariant
+
+    def finally_(self, compare: I) -> I:
+        """Judge the end with a function of the reference's end and the run's, instead of requiring equality."""
+        self.compare = compare  # type: ignore[assignment]
+        return compare
+
+    def request(self, *, fixtures: dict[str, Any] | None = None, plans: Sequence[Plan] = ()) -> Request:
+        """Return what `explore` is called with."""
+        options = dict(self._options)
+        world_options = WorldOptions(
+            **{k: options.pop(k) for k in ("latency", "quiet", "within", "hot_writes") if k in options}
+        )
+        scenario: Scenario = functools.partial(self.scenario, **fixtures) if fixtures else self.scenario
+        job = Job(
+            scenario, world_options, options.pop("cluster", {}), tuple(self.invariants),
+            frozenset(options.pop("ignore", ())),
+        )  # fmt: skip
+        asked = [Plan.read(text) for text in os.environ.get(PLAN_VARIABLE, "").split(",") if text]
+        return Request(
+            job=job,
+            budget=seconds_of(options.pop("budget", "60s")),
+            allow=frozenset(options.pop("allow", ())),
+            plans=asked or tuple(plans) or tuple(Plan.read(text) for text in options.pop("plans", ())),
+            compare=self.compare,
+            **{key: value for key, value in options.items() if key != "plans"},
+        )
+
+    def explore(self, **fixtures: Any) -> Exploration:
+        """Explore the scenario and return the result, whatever it is."""
+        self.last = explore(self.request(fixtures=fixtures))
+        return self.last
+
+    def __call__(self, **fixtures: Any) -> None:
+        """Explore the scenario. Raises `ExploredError` if a plan breaks the operator."""
+        result = self.explore(**fixtures)
+        if result.failures:
+            raise ExploredError(failure_text(result, self._test_id(), page=self._page(result)))
+
+    def _test_id(self) -> str:
+        return (
+            os.environ.get("PYTEST_CURRENT_TEST", self.scenario.__qualname__).rpartition(" ")[0]
+            or self.scenario.__qualname__
+        )
+
+    def _page(self, result: Exploration) -> Path | None:
+        return None
+
+
+def explored(
+    *,
+    seeds: int = 1,
+    budget: str = "60s",
+    perturb: Sequence[str] = DEFAULT_PERTURB,
+    plans: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    jobs: int = 0,
+    stop_at: int = 1,
+    external: bool = False,
+    cluster: dict[str, Any] | None = None,
+    **world: float,
+) -> Callable[[Callable[..., Awaitable[None]]], Any]:
+    """Explore the failures of an operator in a scenario: an `async def` test whose first argument is a `World`.
+
+    The scenario runs once as the reference, and once for each plan: crashes, lost responses, late and missed events.
+
+    Args:
+        seeds: The number of seeds.
+        budget: The greatest duration, such as `60s` or `5m`.
+        perturb: What goes wrong: names of `PERTURBATIONS`.
+        plans: Plans to run instead of those of the reference; regression tests name the plans that found something.
+        allow: Oracles whose findings do not count.
+        ignore: Resources that are not compared at the end, such as `secrets`.
+        jobs: The number of runs at a time; by default the number of processors.
+        stop_at: The number of failures after which the exploration ends.
+        external: Whether the operator changes state outside of the cluster, so that writes without effect matter.
+        cluster: Options of `Simulation.start`.
+        world: Options of `WorldOptions`: `latency`, `quiet`, `within`, `hot_writes`.
+
+    Raises:
+        ExploredError: When the test runs, for a plan that breaks the operator.
+    """
+    options: dict[str, Any] = {
+        "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
+        "ignore": tuple(ignore), "jobs": jobs, "stop_at": stop_at, "external": external, "cluster": cluster or {},
+        **world,
+    }  # fmt: skip
+
+    def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:
+        made = Explored(scenario, options)
+        fixtures = list(inspect.signature(scenario).parameters.values())[1:]
+
+        @functools.wraps(scenario)
+        def test(**given: Any) -> None:
+            made(**given)
+
+        # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
+        del test.__wrapped__  # type: ignore[attr-defined]
+        test.__signature__ = inspect.Signature(fixtures)  # type: ignore[attr-defined]
+        for name in ("always", "finally_", "explore", "request"):
+            setattr(test, name, getattr(made, name))
+        test.explored = made  # type: ignore[attr-defined]
+        return test
+
+    return decorate
+
+
+def seconds_of(text: str) -> float:
+    """Return the seconds of a duration such as `90s`, `5m` or `1h`. Raises `ValueError`."""
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(s|m|h)", text)
+    if found is None:
+        raise ValueError(f"{text!r} is no duration; write 90s, 5m or 1h")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]

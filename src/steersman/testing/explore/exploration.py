@@ -1,0 +1,352 @@
+"""Explores a scenario: the reference, its plans within a budget, the judgement of each run, and the smallest plans."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from steersman.testing.explore.findings import Finding
+from steersman.testing.explore.planning import Pruned, candidates
+from steersman.testing.explore.plans import Fault, Plan
+from steersman.testing.explore.running import Job, Outcome, Runner
+from steersman.testing.explore.state import NormalState, difference, name_pattern
+
+__all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "explore", "replay"]
+
+DEFAULT_PERTURB: Final = ("crash", "lost-answer", "conflict", "lag", "miss", "past")
+SECOND_REFERENCE_DELAY_SECONDS: Final = 97.0
+"""The second reference begins so much later, so that names and fields that contain times differ."""
+_MAX_FAILURES: Final = 20
+
+Compare = Callable[[NormalState, NormalState], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What to explore.
+
+    Args:
+        job: The scenario and the options of its runs.
+        seeds: The number of seeds.
+        budget: The greatest duration in seconds.
+        perturb: Names of `plans.PERTURBATIONS`.
+        plans: Plans to run instead of those of the reference.
+        allow: Oracles whose findings do not count.
+        compare: Compares the end of the reference with another end; by default they must be equal.
+        jobs: The number of runs at a time.
+        stop_at: The number of failures after which the exploration ends.
+        external: Whether the operator changes state outside of the cluster.
+    """
+
+    job: Job
+    seeds: int = 1
+    budget: float = 60.0
+    perturb: Sequence[str] = DEFAULT_PERTURB
+    plans: Sequence[Plan] = ()
+    allow: frozenset[str] = frozenset()
+    compare: Compare | None = None
+    jobs: int = 0
+    stop_at: int = 1
+    external: bool = False
+
+
+@dataclass(slots=True)
+class Failure:
+    """A plan that breaks the operator, its findings, and the runs to compare."""
+
+    plan: Plan
+    seed: int
+    findings: list[Finding]
+    outcome: Outcome
+    reference: Outcome
+
+
+@dataclass(slots=True)
+class Exploration:
+    """The result of an exploration."""
+
+    failures: list[Failure] = field(default_factory=list[Failure])
+    reference: Outcome | None = None
+    tried: Counter[str] = field(default_factory=Counter[str])
+    """Runs by kind of fault."""
+    covered: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """The kinds of faults that were tried at each write and event."""
+    pruned: list[Pruned] = field(default_factory=list[Pruned])
+    left: int = 0
+    """Plans that the budget left out, pairs apart."""
+    runs: int = 0
+    cpu: float = 0.0
+    seconds: float = 0.0
+
+    def cover(self, plan: Plan) -> None:
+        """Count the faults of a plan that was run."""
+        for fault in plan.faults:
+            self.tried[fault.kind] += 1
+            covered = self.covered.setdefault(fault.at, [])
+            if fault.kind not in covered:
+                covered.append(fault.kind)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        return {
+            "runs": self.runs,
+            "cpuSeconds": round(self.cpu, 3),
+            "seconds": round(self.seconds, 3),
+            "cpuMillisecondsPerRun": round(1000 * self.cpu / self.runs, 1) if self.runs else None,
+            "tried": dict(sorted(self.tried.items())),
+            "pruned": [{"plan": str(one.plan), "reason": one.reason} for one in self.pruned],
+            "left": self.left,
+            "coverage": self.covered,
+            "failures": [
+                {
+                    "plan": str(failure.plan),
+                    "seed": failure.seed,
+                    "findings": [{"oracle": f.oracle, "message": f.message} for f in failure.findings],
+                }
+                for failure in self.failures
+            ],
+        }  # fmt: skip
+
+
+Progress = Callable[[Exploration, float], None]
+"""Receives the state of an exploration after each run, and the share of the plans or of the budget that is done."""
+
+
+def explore(request: Request, *, progress: Progress = lambda _exploration, _share: None) -> Exploration:
+    """Explore a scenario, and return what was found.
+
+    Args:
+        request: What to explore.
+        progress: Called after each run.
+    """
+    result = Exploration()
+    began = time.monotonic()
+    deadline = began + request.budget
+    for seed in range(1, request.seeds + 1):
+        with Runner(request.job, seed) as runner:
+            _Seed(request, runner, seed, result, progress, began, deadline).explore()
+        if len(result.failures) >= request.stop_at or time.monotonic() > deadline:
+            break
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def replay(request: Request, plan: Plan, seed: int = 1) -> tuple[Outcome, Outcome, list[Finding]]:
+    """Return the reference, the run of a plan, and the findings of the latter."""
+    result = Exploration()
+    with Runner(request.job, seed) as runner:
+        one = _Seed(request, runner, seed, result, lambda _e, _s: None, time.monotonic(), float("inf"))
+        one.reference = runner.run(Plan())
+        outcome = runner.run(plan)
+        return one.reference, outcome, one.judge(outcome)
+
+
+class _Seed:
+    """The exploration with one seed."""
+
+    def __init__(
+        self, request: Request, runner: Runner, seed: int, result: Exploration, progress: Progress, began: float,
+        deadline: float,
+    ) -> None:  # fmt: skip
+        self._request = request
+        self._runner = runner
+        self._seed = seed
+        self._result = result
+        self._progress = progress
+        self._began = began
+        self._deadline = deadline
+        self._volatile: _Volatile | None = None
+        self.reference = Outcome(Plan(), seed)
+
+    def explore(self) -> None:
+        request, result = self._request, self._result
+        self.reference = self._counted(self._runner.run(Plan()))
+        result.reference = result.reference or self.reference
+        if findings := self._counting(self.reference.findings):
+            result.failures.append(Failure(Plan(), self._seed, findings, self.reference, self.reference))
+            return
+        if request.plans:
+            plans, pairs = tuple(request.plans), ()
+        else:
+            found = candidates(self.reference.trace, request.perturb, external=request.external)
+            plans, pairs = found.plans, found.pairs
+            result.pruned += found.pruned
+        if self._run_all(plans, within=True) and not request.plans:
+            self._run_all(pairs, within=False)
+
+    def judge(self, outcome: Outcome) -> list[Finding]:
+        """Return the findings of a run that count."""
+        found = self._counting(outcome.findings)
+        if "end-state" in self._request.allow or any(
+            f.oracle in ("scenario", "not-settled", "hot-loop") for f in found
+        ):
+            return found
+        if self._request.compare is not None:
+            return found + _compared(self._request.compare, self.reference.end, outcome.end)
+        return found + self._differences(outcome)
+
+    def _differences(self, outcome: Outcome) -> list[Finding]:
+        """Return the differences at the first quiet moment that differs from the reference."""
+        moments = [
+            (f"after step {n}", *pair)
+            for n, pair in enumerate(zip(self.reference.states, outcome.states, strict=False), 1)
+        ]
+        for moment, expected, state in [*moments, ("at the end", self.reference.end, outcome.end)]:
+            if expected is None or state is None or not difference(expected, state):
+                continue
+            volatile = self._learned()
+            if lines := difference(volatile.masked(expected), volatile.masked(state)):
+                return [Finding("end-state", f"{moment}: {line}") for line in lines[:10]]
+        return []
+
+    def _run_all(self, plans: Sequence[Plan], *, within: bool) -> bool:
+        """Run plans until the budget ends or enough is found. Returns whether all were run."""
+        request, result = self._request, self._result
+        done = 0
+        jobs = request.jobs or os.cpu_count() or 1
+
+        def some() -> Iterator[Plan]:
+            for plan in plans:
+                if time.monotonic() > self._deadline:
+                    return
+                yield plan
+
+        failed: list[tuple[Outcome, list[Finding]]] = []
+        runs = self._runner.run_all(some(), jobs=jobs)
+        for outcome in runs:
+            done += 1
+            self._counted(outcome)
+            result.cover(outcome.plan)
+            if findings := self.judge(outcome):
+                failed.append((outcome, findings))
+            self._progress(result, self._share(done, len(plans)))
+            if len(result.failures) + len(failed) >= request.stop_at:
+                break
+        runs.close()  # type: ignore[attr-defined]
+        for outcome, findings in failed[:_MAX_FAILURES]:
+            result.failures.append(self._shrunk(outcome, findings))
+        if within:
+            result.left += len(plans) - done
+        return done == len(plans) and len(result.failures) < request.stop_at
+
+    def _share(self, done: int, plans: int) -> float:
+        spent = (time.monotonic() - self._began) / self._request.budget if self._request.budget else 1.0
+        return min(1.0, max(done / plans if plans else 1.0, spent))
+
+    def _shrunk(self, outcome: Outcome, findings: list[Finding]) -> Failure:
+        """Return the failure with the smallest plan that still fails in the same way."""
+        kinds = {finding.oracle for finding in findings}
+        best = outcome, findings
+        improved = True
+        while improved:
+            improved = False
+            for plan in _smaller(best[0].plan):
+                again = self._counted(self._runner.run(plan))
+                found = self.judge(again)
+                if kinds & {finding.oracle for finding in found}:
+                    best, improved = (again, found), True
+                    break
+        return Failure(best[0].plan, self._seed, best[1], best[0], self.reference)
+
+    def _counted(self, outcome: Outcome) -> Outcome:
+        self._result.runs += 1
+        self._result.cpu += outcome.cpu
+        return outcome
+
+    def _counting(self, findings: Sequence[Finding]) -> list[Finding]:
+        return [finding for finding in findings if finding.oracle not in self._request.allow]
+
+    def _learned(self) -> _Volatile:
+        """Return what differs between the reference and one with another seed that begins later."""
+        if self._volatile is None:
+            with Runner(self._request.job, self._seed + 7_919, delay=SECOND_REFERENCE_DELAY_SECONDS) as runner:
+                second = self._counted(runner.run(Plan()))
+            pairs = zip((*self.reference.states, self.reference.end), (*second.states, second.end), strict=False)
+            self._volatile = _Volatile.of([(one, two) for one, two in pairs if one is not None and two is not None])
+        return self._volatile
+
+
+def _smaller(plan: Plan) -> Iterator[Plan]:
+    if len(plan.faults) > 1:
+        for index in range(len(plan.faults)):
+            yield plan.without(index)
+    for index, fault in enumerate(plan.faults):
+        if fault.until.startswith("S"):
+            shorter = replace(fault, until="")
+            yield Plan((*plan.faults[:index], shorter, *plan.faults[index + 1 :]))
+        if fault.kind == "past" and fault.at != "W2" and (number := int(fault.until[1:])) > 1:
+            yield Plan((*plan.faults[:index], Fault("past", fault.at, f"W{number - 1}"), *plan.faults[index + 1 :]))
+
+
+def _compared(compare: Compare, reference: NormalState, end: NormalState) -> list[Finding]:
+    try:
+        found = compare(reference, end)
+    except AssertionError as problem:
+        return [Finding("end-state", str(problem) or "the ends differ")]
+    if found is False:
+        return [Finding("end-state", "the ends differ")]
+    return [Finding("end-state", found)] if isinstance(found, str) and found else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Volatile:
+    """Names and fields that differ from reference to reference, and are therefore not compared."""
+
+    names: frozenset[str]
+    paths: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[NormalState, NormalState]]) -> _Volatile:
+        names = {name_pattern(key) for one, two in pairs for key in {*one} ^ {*two}}
+        paths: set[tuple[str, str]] = set()
+        for pair in pairs:
+            one, two = (_renamed(state, names) for state in pair)
+            for key in {*one} & {*two}:
+                for first, second in zip(one[key], two[key], strict=False):
+                    left, right = (_leaves(json.loads(text)) for text in (first, second))
+                    differ = {path for path in {*left, *right} if left.get(path) != right.get(path)}
+                    paths |= {(name_pattern(key), path) for path in differ}
+        return cls(frozenset(names), frozenset(paths))
+
+    def masked(self, state: NormalState) -> NormalState:
+        found: NormalState = {}
+        for key, texts in _renamed(state, self.names).items():
+            ignored = {path for pattern, path in self.paths if pattern == name_pattern(key)}
+            if ignored:
+                texts = [_without(text, ignored) for text in texts]
+            found[key] = sorted(texts)
+        return found
+
+
+def _renamed(state: NormalState, names: frozenset[str] | set[str]) -> NormalState:
+    found: NormalState = {}
+    for key, texts in state.items():
+        pattern = name_pattern(key)
+        if pattern not in names:
+            found.setdefault(key, []).extend(texts)
+            continue
+        name, masked = key.rpartition("/")[2], pattern.rpartition("/")[2]
+        found.setdefault(pattern, []).extend(text.replace(name, masked) for text in texts)
+    return {key: sorted(texts) for key, texts in found.items()}
+
+
+def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {p: leaf for key, item in value.items() for p, leaf in _leaves(item, f"{path}/{key}").items()} or {
+            path: {}
+        }
+    if isinstance(value, list):
+        return {p: leaf for n, item in enumerate(value) for p, leaf in _leaves(item, f"{path}/{n}").items()} or {
+            path: []
+        }
+    return {path: value}
+
+
+def _without(text: str, paths: set[str]) -> str:
+    leaves = _leaves(json.loads(text))
+    return json.dumps({path: leaf for path, leaf in leaves.items() if path not in paths}, indent=1, sort_keys=True)

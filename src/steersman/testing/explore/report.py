@@ -1,0 +1,79 @@
+"""Texts about an exploration: a failure with its smallest plan, and the coverage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from steersman.testing.explore.exploration import Exploration, Failure
+from steersman.testing.explore.plans import Fault
+
+__all__ = ["coverage_text", "failure_text", "fault_text"]
+
+_TEXTS = {
+    "crash-before": "the operator crashes before {write} is sent, and starts again",
+    "crash-after": "the operator crashes after {write} is stored, and starts again",
+    "lose-answer": "{write} is stored, and its response is lost",
+    "conflict": "{write} fails with a conflict",
+    "pause": "the process of the operator pauses for a minute after {write}",
+    "past": "the operator crashes after {write}, and the next process sees the state after {until}",
+    "hold": "{event} and later events of its resource arrive late",
+    "miss": "{event} and later events of its resource are missed, and the watch expires",
+    "absent": "the operator is down from the end of step {number} until the next one is settled",
+}
+
+
+def fault_text(fault: Fault, failure: Failure) -> str:
+    """Return one sentence that says what a fault does in a run."""
+    trace = failure.outcome.trace
+    number = int(fault.at[1:])
+    values = {"write": fault.at, "event": fault.at, "until": fault.until, "number": str(number)}
+    if fault.at.startswith("W") and number <= len(trace.writes):
+        values["write"] = f"`{trace.writes[number - 1].target}` ({fault.at})"
+    if fault.at.startswith("E") and number <= len(trace.events):
+        event = trace.events[number - 1]
+        values["event"] = f"{event.type} of {event.resource} {event.name} ({fault.at})"
+    if fault.until.startswith("W") and int(fault.until[1:]) <= len(trace.writes):
+        values["until"] = f"`{trace.writes[int(fault.until[1:]) - 1].target}` ({fault.until})"
+    text = _TEXTS[fault.kind].format(**values)
+    if fault.until.startswith("S"):
+        text += f", until step {fault.until[1:]} is settled"
+    return text
+
+
+def failure_text(result: Exploration, test: str, *, page: Path | None = None) -> str:
+    """Return the message of a test that found a failure.
+
+    Args:
+        result: The exploration.
+        test: The id of the test, for the line that replays the plan.
+        page: The HTML page of the first failure.
+    """
+    lines: list[str] = []
+    for failure in result.failures:
+        if failure.plan.faults:
+            lines.append(f"the operator does not survive the plan {failure.plan}")
+            lines += [f"  {fault_text(fault, failure)}" for fault in failure.plan.faults]
+        else:
+            lines.append("the operator fails in the reference run, in which nothing goes wrong")
+        lines += [f"  finding: {finding}" for finding in failure.findings[:10]]
+        lines.append(f"  replay:  pytest '{test}' --plan '{failure.plan}'")
+    if page is not None:
+        lines.append(f"picture: {page.as_uri()}")
+    lines.append(coverage_text(result))
+    return "\n".join(lines)
+
+
+def coverage_text(result: Exploration) -> str:
+    """Return what was tried, what was left out and why, in a few lines."""
+    reasons = Counter(
+        "equal to another plan" if p.reason.startswith(("equal", "the same")) else p.reason for p in result.pruned
+    )
+    tried = ", ".join(f"{n} {kind}" for kind, n in sorted(result.tried.items())) or "none"
+    per_run = 1000 * result.cpu / result.runs if result.runs else 0.0
+    lines = [f"{result.runs} runs in {result.seconds:.1f} s, {per_run:.0f} ms of CPU each; tried: {tried}"]
+    if reasons:
+        lines.append("pruned: " + ", ".join(f"{n} ({reason})" for reason, n in sorted(reasons.items())))
+    if result.left:
+        lines.append(f"the budget or the first failure left out {result.left} plans")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""What happened in one run: the operator's writes, the events that reached it, all commits, reconciles and faults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Commit", "EventRecord", "Mark", "ReconcileRecord", "Trace", "WriteRecord"]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One change of the storage."""
+
+    revision: int
+    at: float
+    type: str
+    resource: str
+    """`pods`, or `apps.example.com` with the group behind the plural."""
+    namespace: str
+    name: str
+    by: str
+    """The user of the request."""
+    process: int
+    """The process of the operator, from 1; 0 is another client."""
+    write: int
+    """The number of the operator's write; 0 is another client's."""
+    before: bytes
+    after: bytes
+
+    @property
+    def object(self) -> str:
+        """The object as `pods/default/web-0`."""
+        return "/".join(part for part in (self.resource, self.namespace, self.name) if part)
+
+
+@dataclass(slots=True)
+class WriteRecord:
+    """One write of the operator."""
+
+    number: int
+    process: int
+    at: float
+    verb: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    code: int = 0
+    """The status of the response; 0 while there is none."""
+    ended: float = 0.0
+    commits: tuple[int, ...] = ()
+    """The revisions that it made."""
+    fault: str = ""
+    revision: int = 0
+    """The revision of the storage after it."""
+
+    @property
+    def target(self) -> str:
+        """The write as `patch pods/default/web-0/status`."""
+        path = (self.resource, self.namespace, self.name, self.subresource)
+        return f"{self.verb} " + "/".join(part for part in path if part)
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One watch event that reached the operator, or would have without a fault."""
+
+    number: int
+    process: int
+    at: float
+    type: str
+    resource: str
+    namespace: str
+    name: str
+    revision: int
+    fate: str = ""
+    """`held` or `missed`; empty for an event that was delivered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileRecord:
+    """One reconcile."""
+
+    process: int
+    began: float
+    ended: float
+    controller: str
+    key: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment of the run: a start, a crash, a quiet point, a fault."""
+
+    at: float
+    process: int
+    text: str
+
+
+@dataclass(slots=True)
+class Trace:
+    """Everything that one run recorded."""
+
+    began: float = 0.0
+    writes: list[WriteRecord] = field(default_factory=list[WriteRecord])
+    events: list[EventRecord] = field(default_factory=list[EventRecord])
+    commits: list[Commit] = field(default_factory=list[Commit])
+    reconciles: list[ReconcileRecord] = field(default_factory=list[ReconcileRecord])
+    marks: list[Mark] = field(default_factory=list[Mark])

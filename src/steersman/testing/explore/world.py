@@ -1,0 +1,487 @@
+"""The world of one explored run: a cluster, the operator's processes, and the scenario's hands.
+
+A crash stops the process at that instant; one second later another one starts. What the operator keeps outside of the
+cluster survives a crash and takes part through `external`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from steersman.client import Client
+from steersman.operator.operator import Operator
+from steersman.testing.explore.director import Director
+from steersman.testing.explore.findings import Finding, failing, unready_children
+from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
+from steersman.testing.explore.plans import Plan
+from steersman.testing.explore.state import IGNORED, NormalState, State, normal_state
+from steersman.testing.explore.trace import Commit, Mark, ReconcileRecord, Trace
+from steersman.testing.explore.transport import CURRENT_WRITE, UNCOUNTED, ExploredTransport, resource_name
+from steersman.testing.recording import Reconcile, Recorder
+from steersman.testing.simulation import SimulatedOperator, Simulation
+from steersman_cluster.api.inprocess import InProcessTransport
+from steersman_cluster.storage import Event
+
+if TYPE_CHECKING:
+    from steersman.operator.settings import Settings
+
+__all__ = ["SCENARIO", "External", "Invariant", "RunEndedError", "World", "WorldOptions"]
+
+SCENARIO: Final = -1
+"""The process number of the scenario itself."""
+RESTART_SECONDS: Final = 1.0
+"""Virtual seconds between a crash and the start of the next process."""
+PAUSE_SECONDS: Final = 60.0
+"""Virtual seconds for which a process is paused: longer than a lease lasts."""
+MAX_RESTARTS: Final = 5
+"""How often the operator may end by itself in one run."""
+POLL_SECONDS: Final = 1.0
+MAX_LATE_SECONDS: Final = 60.0
+"""Virtual seconds after which a step counts as quiet although an operator whose events are late still writes."""
+
+Invariant = Callable[[State], object]
+T = TypeVar("T", bound="External")
+
+
+class External(Protocol):
+    """State outside of the cluster that the operator changes."""
+
+    def reset(self) -> None:
+        """Return to the state before the scenario."""
+        ...
+
+
+class RunEndedError(Exception):
+    """The run cannot go on; its finding is recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """The options of a run.
+
+    Args:
+        latency: Virtual seconds that each request of the operator takes.
+        quiet: Virtual seconds without a change after which the cluster counts as settled.
+        within: Virtual seconds after which a run that has not settled is a finding.
+        hot_writes: Writes to one object within a virtual minute that count as a hot loop.
+    """
+
+    latency: float = 0.001
+    quiet: float = 10.0
+    within: float = 900.0
+    hot_writes: int = 100
+
+
+class World:
+    """One run of a scenario. The scenario of `explored` receives it."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        plan: Plan,
+        options: WorldOptions,
+        invariants: Sequence[Invariant] = (),
+        ignore: frozenset[str] = frozenset(),
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, ProcessLoop)
+        self.simulation = simulation
+        self.trace = Trace(began=loop.time())
+        self.findings: list[Finding] = []
+        self.states: list[NormalState | None] = []
+        """The state at the end of each `settled()`; `None` while something is late or absent."""
+        self._loop = loop
+        self._options = options
+        self._invariants = tuple(invariants)
+        self._ignore = ignore
+        self._violated: set[int] = set()
+        self._storage = simulation.cluster.server.storage
+        self.began = self._storage.revision
+        """The revision at the beginning of the run."""
+        self._storage.on_change(self._committed)
+        self._context = copy_context()
+        self._context.run(leave_process)
+        self._director = Director(plan, self.trace, self, loop.time)
+        self._factory: Callable[[], Operator] | None = None
+        self._settings: Settings | None = None
+        self._user = ""
+        self._count = 0
+        self._starting = 0
+        self._running: dict[int, SimulatedOperator] = {}
+        self._ended: list[SimulatedOperator] = []
+        self._paused: set[int] = set()
+        self._inner: dict[int, list[InProcessTransport]] = {}
+        self._last_commit = loop.time()
+        self._settled_at = -1.0
+        self._restarts = 0
+        self._stop: Finding | None = None
+        self._recent: dict[str, deque[float]] = {}
+
+    # For scenarios.
+
+    @property
+    def client(self) -> Client:
+        """The administrator's client."""
+        return self.simulation.client
+
+    @property
+    def state(self) -> State:
+        """The objects of the cluster as they are now."""
+        return State(self._storage)
+
+    @property
+    def struck(self) -> bool:
+        """Whether all faults of the plan have happened."""
+        return self._director.struck
+
+    @property
+    def process(self) -> int:
+        """The number of the process of the operator that started last."""
+        return self._count
+
+    async def operator(
+        self, what: Callable[[], Operator] | Operator | ModuleType | str, *, replicas: int = 1,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Run an operator, and return when it runs.
+
+        Args:
+            what: A factory, which each process calls; or an operator, its module, or `module:attribute`.
+            replicas: The number of processes; more than one needs the setting `leader_elect`.
+            settings: Settings of the operator.
+        """
+        from steersman.testing.running import operator_of
+
+        made = callable(what) and not isinstance(what, Operator)
+        self._factory = what if made else lambda: operator_of(what)  # type: ignore[assignment]
+        first = self._factory()
+        _, self._settings, self._user = await self.simulation.prepare(first, settings=settings)
+        for _ in range(replicas):
+            self._start(first)
+            first = None
+        deadline = self._loop.time() + self._options.within
+        while not self._running or any(self._pending(one) for one in self._running.values()):
+            self._check_ended()
+            if self._loop.time() > deadline:
+                self._fail("not-settled", f"the operator does not start: {self._what_is_pending()}")
+            await asyncio.sleep(0.1)
+
+    def external(self, what: T) -> T:
+        """Reset state outside of the cluster at the beginning of the run, and return it."""
+        what.reset()
+        return what
+
+    async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
+        """Apply files, text and objects. Raises `AssertionError` for an object that is refused."""
+        await self.simulation.apply(*what, namespace=namespace)
+
+    async def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "") -> None:
+        """Delete an object and do not wait for its end. Raises `AssertionError` if there is no such kind.
+
+        Args:
+            kind: A kind, plural, singular or short name, with or without the group: `app`, `Pod`, `apps.example.com`.
+            name: The name of the object.
+            namespace: The namespace; the simulation's own by default.
+            propagation: `Foreground`, `Background` or `Orphan`; the default of the API if empty.
+        """
+        found = self._kind(kind)
+        place = f"/namespaces/{namespace or self.simulation.namespace}" if found.namespaced else ""
+        base = f"/apis/{found.group}/{found.version}" if found.group else f"/api/{found.version}"
+        query = {"propagationPolicy": propagation} if propagation else {}
+        await self.client.raw.request("DELETE", f"{base}{place}/{found.plural}/{name}", query=query)
+
+    async def passes(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
+    async def settled(self, *, quiet: float | None = None) -> None:
+        """Wait until nothing changes any more. Late events arrive, and an absent operator returns, before the end."""
+        await self._settle(quiet or self._options.quiet, last=False)
+        if not self._director.unfinished:
+            self._judge_status()
+        self._settled_at = self._loop.time()
+        late = self._director.unfinished
+        self.states.append(None if late else normal_state(self._storage, self.began, self._ignore))
+        self._mark(SCENARIO, f"settled S{self._director.phase}")
+        self._director.settled(max(self._running, default=0))
+
+    async def finish(self) -> None:
+        """Wait for the end of the run after the scenario."""
+        if self._director.unfinished or self._last_commit > self._settled_at:
+            await self._settle(self._options.quiet, last=True)
+            self._judge_status()
+
+    async def close(self) -> None:
+        """Stop all processes, those that crashed as well."""
+        for number in range(1, self._count + 1):
+            self._loop.continue_process(number)
+        tasks = [one.task for one in (*self._running.values(), *self._ended)]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    # For the director.
+
+    def crash(self, process: int, *, returns: bool, as_of: int | None = None) -> None:
+        """End a process at once; see `Processes.crash`."""
+        running = self._running.pop(process, None)
+        if running is None:
+            return
+        self._loop.stop_process(process)
+        self._ended.append(running)
+        running.disconnect_webhooks()
+        self._mark(process, "crash" if as_of is None else f"crash; the next process sees revision {as_of}")
+        if returns:
+            self._start_later(RESTART_SECONDS, as_of)
+
+    def restart(self) -> None:
+        """Start the operator that is absent."""
+        self._start_later(0.0, None)
+
+    def pause(self, process: int) -> None:
+        """Stop a process for longer than its lease lasts."""
+        if process in self._running:
+            self._loop.stop_process(process)
+            self._paused.add(process)
+            self._mark(process, f"paused for {PAUSE_SECONDS:g} s")
+            self._loop.call_at(self._loop.time() + PAUSE_SECONDS, self._resume, process, context=self._context)
+
+    def catch_up(self, process: int) -> None:
+        """Serve the latest state to a process that saw the past."""
+        for inner in self._inner.get(process, ()):
+            inner.as_of = None
+
+    def _resume(self, process: int) -> None:
+        self._paused.discard(process)
+        self._mark(process, "continues")
+        self._loop.continue_process(process)
+
+    # Processes.
+
+    def _start_later(self, seconds: float, as_of: int | None) -> None:
+        self._starting += 1
+
+        def start() -> None:
+            self._starting -= 1
+            self._start(None, as_of)
+
+        self._loop.call_at(self._loop.time() + seconds, start, context=self._context)
+
+    def _start(self, operator: Operator | None, as_of: int | None = None) -> None:
+        from steersman.testing.running import operator_of
+
+        assert self._factory is not None
+        assert self._settings is not None
+        self._count += 1
+        number = self._count
+        inner: list[InProcessTransport] = []
+        self._inner[number] = inner
+
+        def wrap(transport: InProcessTransport) -> ExploredTransport:
+            transport.as_of = as_of
+            inner.append(transport)
+            return ExploredTransport(transport, self._director, number, self._options.latency)
+
+        with in_process(number):
+            self._running[number] = SimulatedOperator(
+                self.simulation,
+                operator or operator_of(self._factory()),
+                self._settings,
+                self._user,
+                wrap=wrap,
+                recorder=_TimedRecorder(self, number),
+            )
+        self._mark(number, "starts")
+
+    def _pending(self, running: SimulatedOperator) -> list[str]:
+        return running.pending
+
+    def _what_is_pending(self) -> str:
+        return "; ".join(line for one in self._running.values() for line in one.pending) or "nothing"
+
+    def _check_ended(self) -> None:
+        for number, running in list(self._running.items()):
+            if not running.task.done():
+                continue
+            del self._running[number]
+            error = None if running.task.cancelled() else running.task.exception()
+            self._mark(number, f"ends by itself: {type(error).__name__}" if error else "ends by itself")
+            self._restarts += 1
+            if self._restarts > MAX_RESTARTS:
+                self._fail("operator-ended", f"the operator ended {self._restarts} times by itself, with {error!r}")
+            self._start_later(RESTART_SECONDS * 2**self._restarts, None)
+        if self._stop is not None:
+            raise RunEndedError(str(self._stop))
+
+    async def _settle(self, quiet: float, *, last: bool) -> None:
+        deadline = self._loop.time() + self._options.within
+        while True:
+            await self._quiet(quiet, deadline)
+            if not self._director.quiet(last=last):
+                return
+
+    def _busy(self) -> bool:
+        return bool(
+            self._starting
+            or self._paused
+            or any(self._pending(one) for number, one in self._running.items() if number not in self._paused)
+        )
+
+    async def _quiet(self, quiet: float, deadline: float) -> None:
+        since = began = self._loop.time()
+        while True:
+            self._check_ended()
+            now = self._loop.time()
+            if now > deadline:
+                recent = Counter(c.object for c in self.trace.commits[-50:])
+                self._fail("not-settled", (
+                    f"after {self._options.within:g} s of virtual time the cluster still changes: "
+                    f"{', '.join(f'{name} {n} times' for name, n in recent.most_common(3))}; "
+                    f"the operator: {self._what_is_pending()}"
+                ))  # fmt: skip
+            if self._director.late and (now > self._last_commit + quiet or now > began + MAX_LATE_SECONDS):
+                return  # the operator may wait for its own write, whose event is late
+            if self._busy():
+                since = now
+            left = max(since, self._last_commit) + quiet - now
+            if left <= 0:
+                return
+            await asyncio.sleep(min(left, POLL_SECONDS) if since == now else left)
+
+    # Records and oracles.
+
+    def _committed(self, event: Event) -> None:
+        resource = resource_name(*event.resource)
+        plural = event.resource[1]
+        process, now = current_process(), self._loop.time()
+        if plural in UNCOUNTED or resource in IGNORED:
+            return
+        self._last_commit = now
+        write = CURRENT_WRITE.get()
+        item = event.item
+        commit = Commit(
+            item.revision, now, event.type, resource, item.namespace, item.name,
+            "operator" if process > 0 else "scenario" if process == SCENARIO else "cluster", process,
+            write.number if write is not None else 0,
+            event.before.value if event.before is not None else b"", item.value if event.type != "DELETED" else b"",
+        )  # fmt: skip
+        self.trace.commits.append(commit)
+        if write is not None:
+            write.commits = (*write.commits, item.revision)
+            if not write.name:
+                write.name = item.name
+        if process > 0:
+            self._judge_leader(process, commit)
+        for index, invariant in enumerate(self._invariants):
+            if index not in self._violated and (problem := _violation(invariant, State(self._storage, event))):
+                self._violated.add(index)
+                self._find("invariant", problem, item.revision)
+
+    def wrote(self, target: str) -> None:
+        """Count a write of the operator; too many to one object within a minute are a hot loop."""
+        now = self._loop.time()
+        times = self._recent.setdefault(target, deque())
+        times.append(now)
+        while times[0] < now - 60.0:
+            times.popleft()
+        if len(times) <= self._options.hot_writes or self._stop is not None:
+            return
+        if self._director.unfinished:
+            # An operator that sees an owner and not its deletion recreates what the garbage collector deletes: it must
+            # end that when it sees the deletion.
+            self._recent.clear()
+            self._mark(SCENARIO, "late events arrive, because the operator is busy")
+            self._loop.call_soon(partial(self._director.quiet, last=True), context=self._context)
+        else:
+            self._stop = Finding(
+                "hot-loop", f"{len(times)} times `{target}` within a minute", now, self._storage.revision
+            )
+            self.findings.append(self._stop)
+            for process in list(self._running):
+                self._loop.stop_process(process)
+
+    def _judge_leader(self, process: int, commit: Commit) -> None:
+        settings = self._settings
+        if settings is None or not settings.leader_elect or process not in self._running:
+            return
+        name = settings.lease_name or f"{self._factory().name if self._factory else ''}"
+        lease = State(self._storage).get("leases.coordination.k8s.io", name, settings.lease_namespace or "default")
+        holder = (lease or {}).get("spec", {}).get("holderIdentity")
+        if lease is not None and holder != self._running[process].identity:
+            self._find(
+                "leader", f"process {process} wrote {commit.object} and does not hold the lease", commit.revision
+            )
+
+    def _judge_status(self) -> None:
+        for problem in failing(self.trace):
+            self._find("failing", problem, self._storage.revision)
+        for problem in unready_children(State(self._storage), self._storage):
+            self._find("status", problem, self._storage.revision)
+
+    def _find(self, oracle: str, message: str, revision: int = 0) -> None:
+        self.findings.append(Finding(oracle, message, self._loop.time(), revision))
+
+    def _fail(self, oracle: str, message: str) -> None:
+        self._find(oracle, message, self._storage.revision)
+        raise RunEndedError(message)
+
+    def _mark(self, process: int, text: str) -> None:
+        self.trace.marks.append(Mark(self._loop.time(), process, text))
+
+    def _kind(self, kind: str) -> Any:
+        plural, _, group = kind.lower().partition(".")
+        for found in self.simulation.cluster.server.registry.all():
+            if group and group != found.group:
+                continue
+            if plural in (found.plural, found.singular, found.kind.lower(), *found.short_names):
+                return found
+        raise AssertionError(f"the cluster serves no kind {kind!r}")
+
+
+class _TimedRecorder(Recorder):
+    """A recorder that writes reconciles into the trace, with their times."""
+
+    def __init__(self, world: World, process: int) -> None:
+        super().__init__()
+        self._world = world
+        self._process = process
+        self._began: ContextVar[float] = ContextVar("began", default=0.0)
+
+    def began(self) -> None:
+        super().began()
+        self._began.set(self._world._loop.time())
+
+    def ended(self, into: list[Reconcile], what: Reconcile) -> None:
+        super().ended(into, what)
+        error = f"{type(what.error).__name__}: {what.error}" if what.error is not None else ""
+        key = "/".join(part for part in (what.namespace, what.name) if part)
+        self._world.trace.reconciles.append(
+            ReconcileRecord(
+                self._process,
+                self._began.get(),
+                self._world._loop.time(),
+                what.controller,
+                key,
+                error,
+            )
+        )
+
+
+def _violation(invariant: Invariant, state: State) -> str:
+    name = getattr(invariant, "__name__", "invariant")
+    try:
+        found = invariant(state)
+    except AssertionError as problem:
+        return f"{name}: {problem or 'does not hold'}"
+    if found is False:
+        return f"{name}: does not hold"
+    return f"{name}: {found}" if isinstance(found, str) and found else ""

@@ -1,0 +1,64 @@
+"""The explorer finds six classes of bugs, and finds nothing in the correct twins."""
+
+from __future__ import annotations
+
+import pytest
+
+from steersman.testing.explore import State, World, explored
+from steersman.testing.explore.decorator import Explored
+
+from .planted import CLASSES, CLOUD, app
+
+OTHERS = ("example.com/other",)
+
+
+def exploration(name: str, *, correct: bool, **options: object) -> Explored:
+    async def life(world: World) -> None:
+        world.external(CLOUD)
+        await world.operator(lambda: CLASSES[name](correct))
+        await world.apply(app(2, finalizers=OTHERS if name == "deletion_seen" else ()))
+        await world.settled()
+        if name == "stale_pods":
+            await world.apply(app(1))
+            await world.settled()
+            await world.apply(app(2))
+            await world.settled()
+        await world.delete("app", "a")
+        if name == "deletion_seen":
+            await world.passes(1.0)
+            await world.client.raw.request(
+                "PATCH",
+                "/apis/planted.steersman.dev/v1/namespaces/default/apps/a",
+                body=b'[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/other"},'
+                b'{"op":"remove","path":"/metadata/finalizers/0"}]',
+                content_type="application/json-patch+json",
+            )
+        await world.settled()
+
+    test = explored(jobs=1, external=name == "finalizer_once", **options)(life)  # type: ignore[arg-type]
+    if name == "stale_pods":
+
+        @test.always
+        def claims_outlive_their_pods(state: State) -> None:
+            if state.get("apps.planted.steersman.dev", "a") is None:
+                return  # the garbage collector deletes everything, in any order
+            if state.event is not None and state.event.type == "DELETED" and state.changed == "persistentvolumeclaims":
+                assert state.get("pods", state.event.item.name) is None, f"claim {state.event.item.name} had a Pod"
+
+    return test.explored
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_explorer_finds_the_bug(name: str) -> None:
+    result = exploration(name, correct=False).explore()
+    assert result.failures, f"{name}: {result.as_json()}"
+    assert result.cpu < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [10])
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_correct_twin_raises_no_alarm(name: str, seeds: int) -> None:
+    result = exploration(name, correct=True, seeds=seeds, budget="300s").explore()
+    assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
