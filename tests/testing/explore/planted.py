@@ -201,7 +201,8 @@ def timestamp_name(correct: bool) -> Operator:
             return app.status
         name = app.status.child or f"backup-{int(ctx.now().timestamp())}"
         if correct and not app.status.child:
-            await ctx.patch(app, MergePatch({"status": {"child": name}}), subresource="status")
+            version = {"resourceVersion": app.metadata.resource_version}  # a stale cache must not choose another name
+            await ctx.patch(app, MergePatch({"metadata": version, "status": {"child": name}}), subresource="status")
         await ctx.apply(ConfigMap(metadata=ObjectMeta(name=name), data={"a": "b"}))
         return AppStatus(child=name)
 

@@ -19,7 +19,7 @@ from steersman.testing.explore.world import Invariant, WorldOptions
 __all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored", "seconds_of"]
 
 PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
-"""Plans to run instead of all, separated by commas; pytest's `--plan` sets it."""
+"""Plans to run instead of all, separated by commas."""
 I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
 
 
@@ -112,7 +112,7 @@ def explored(
 
     Args:
         seeds: The number of seeds.
-        budget: The greatest duration, such as `60s` or `5m`.
+        budget: CPU time on each processor, such as `60s` or `5m`.
         perturb: What goes wrong: names of `PERTURBATIONS`.
         plans: Plans to run instead of those of the reference; regression tests name the plans that found something.
         allow: Oracles whose findings do not count.

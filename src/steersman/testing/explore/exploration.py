@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from steersman.testing.explore.findings import Finding
 from steersman.testing.explore.planning import Pruned, candidates
@@ -21,6 +21,8 @@ __all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "explore", "r
 DEFAULT_PERTURB: Final = ("crash", "lost-answer", "conflict", "lag", "miss", "past")
 SECOND_REFERENCE_DELAY_SECONDS: Final = 97.0
 """The second reference begins so much later, so that names and fields that contain times differ."""
+BUSY_FACTOR: Final = 4.0
+"""How much longer than its budget an exploration may take while other programs use the processors."""
 _MAX_FAILURES: Final = 20
 
 Compare = Callable[[NormalState, NormalState], object]
@@ -33,7 +35,7 @@ class Request:
     Args:
         job: The scenario and the options of its runs.
         seeds: The number of seeds.
-        budget: The greatest duration in seconds.
+        budget: Seconds of CPU time of each processor.
         perturb: Names of `plans.PERTURBATIONS`.
         plans: Plans to run instead of those of the reference.
         allow: Oracles whose findings do not count.
@@ -126,11 +128,11 @@ def explore(request: Request, *, progress: Progress = lambda _exploration, _shar
     """
     result = Exploration()
     began = time.monotonic()
-    deadline = began + request.budget
     for seed in range(1, request.seeds + 1):
         with Runner(request.job, seed) as runner:
-            _Seed(request, runner, seed, result, progress, began, deadline).explore()
-        if len(result.failures) >= request.stop_at or time.monotonic() > deadline:
+            one = _Seed(request, runner, seed, result, progress, began)
+            one.explore()
+        if len(result.failures) >= request.stop_at or one.spent >= 1.0:
             break
     result.seconds = time.monotonic() - began
     return result
@@ -140,7 +142,7 @@ def replay(request: Request, plan: Plan, seed: int = 1) -> tuple[Outcome, Outcom
     """Return the reference, the run of a plan, and the findings of the latter."""
     result = Exploration()
     with Runner(request.job, seed) as runner:
-        one = _Seed(request, runner, seed, result, lambda _e, _s: None, time.monotonic(), float("inf"))
+        one = _Seed(request, runner, seed, result, lambda _e, _s: None, time.monotonic())
         one.reference = runner.run(Plan())
         outcome = runner.run(plan)
         return one.reference, outcome, one.judge(outcome)
@@ -151,7 +153,6 @@ class _Seed:
 
     def __init__(
         self, request: Request, runner: Runner, seed: int, result: Exploration, progress: Progress, began: float,
-        deadline: float,
     ) -> None:  # fmt: skip
         self._request = request
         self._runner = runner
@@ -159,7 +160,6 @@ class _Seed:
         self._result = result
         self._progress = progress
         self._began = began
-        self._deadline = deadline
         self._volatile: _Volatile | None = None
         self.reference = Outcome(Plan(), seed)
 
@@ -212,7 +212,7 @@ class _Seed:
 
         def some() -> Iterator[Plan]:
             for plan in plans:
-                if time.monotonic() > self._deadline:
+                if self.spent >= 1.0:
                     return
                 yield plan
 
@@ -234,9 +234,15 @@ class _Seed:
             result.left += len(plans) - done
         return done == len(plans) and len(result.failures) < request.stop_at
 
+    @property
+    def spent(self) -> float:
+        """Return the spent share of the budget, which counts CPU time and, on a busy machine, elapsed time."""
+        budget, jobs = self._request.budget, self._request.jobs or os.cpu_count() or 1
+        elapsed = time.monotonic() - self._began
+        return max(self._result.cpu / jobs, elapsed / BUSY_FACTOR) / budget
+
     def _share(self, done: int, plans: int) -> float:
-        spent = (time.monotonic() - self._began) / self._request.budget if self._request.budget else 1.0
-        return min(1.0, max(done / plans if plans else 1.0, spent))
+        return min(1.0, max(done / plans if plans else 1.0, self.spent))
 
     def _shrunk(self, outcome: Outcome, findings: list[Finding]) -> Failure:
         """Return the failure with the smallest plan that still fails in the same way."""
@@ -336,15 +342,16 @@ def _renamed(state: NormalState, names: frozenset[str] | set[str]) -> NormalStat
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Return the leaves of a JSON value by their paths."""
     if isinstance(value, dict):
-        return {p: leaf for key, item in value.items() for p, leaf in _leaves(item, f"{path}/{key}").items()} or {
-            path: {}
-        }
-    if isinstance(value, list):
-        return {p: leaf for n, item in enumerate(value) for p, leaf in _leaves(item, f"{path}/{n}").items()} or {
-            path: []
-        }
-    return {path: value}
+        items = [(str(key), item) for key, item in cast(dict[str, Any], value).items()]
+    elif isinstance(value, list):
+        items = [(str(n), item) for n, item in enumerate(cast(list[Any], value))]
+    else:
+        return {path: value}
+    if not items:
+        return {path: "empty"}
+    return {below: leaf for key, item in items for below, leaf in _leaves(item, f"{path}/{key}").items()}
 
 
 def _without(text: str, paths: set[str]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from steersman.testing.explore.state import IGNORED, State
 from steersman.testing.explore.trace import Commit, Trace
+from steersman_cluster.objects import Object, dig
 from steersman_cluster.storage import Storage
 
 __all__ = ["ORACLES", "Finding", "failing", "leaks", "undone", "unready_children"]
@@ -165,12 +166,9 @@ def _workloads(state: State) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     return found
 
 
-def _claims_ready(obj: dict[str, Any]) -> bool:
-    status = obj.get("status")
-    conditions = status.get("conditions") if isinstance(status, dict) else None
+def _claims_ready(obj: Object) -> bool:
+    conditions: Any = dig(obj, "status", "conditions")
     if not isinstance(conditions, list):
         return False
-    return any(
-        isinstance(c, dict) and c.get("type") in ("Ready", "Available") and c.get("status") == "True"
-        for c in conditions
-    )
+    found = [cast(Object, one) for one in cast(list[Any], conditions) if isinstance(one, dict)]
+    return any(one.get("type") in ("Ready", "Available") and one.get("status") == "True" for one in found)

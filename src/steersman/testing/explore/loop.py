@@ -123,8 +123,8 @@ class ProcessLoop(VirtualTimeLoop):
 
 
 def _process_of(handle: asyncio.Handle) -> int:
-    context: Context = handle._context  # type: ignore[attr-defined]
-    return context.get(_PROCESS, 0)
+    context: Any = handle._context  # type: ignore[attr-defined]
+    return int(context.get(_PROCESS, 0))
 
 
 def _nothing() -> None:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from steersman.testing.explore.plans import PERTURBATIONS, Fault, Plan, PlanError
 from steersman.testing.explore.state import name_pattern, normal_object
 from steersman.testing.explore.trace import Commit, Trace, WriteRecord
+from steersman_cluster.objects import Object
 
 __all__ = ["Candidates", "Pruned", "candidates"]
 
@@ -156,11 +157,8 @@ def _change(commit: Commit) -> str:
 def _pruned(before: Any, after: Any) -> Any:
     """Return the parts of two values that differ."""
     if isinstance(before, dict) and isinstance(after, dict):
-        return {
-            key: _pruned(before.get(key), after.get(key))
-            for key in sorted({*before, *after})
-            if before.get(key) != after.get(key)
-        }
+        old, new = cast(Object, before), cast(Object, after)
+        return {k: _pruned(old.get(k), new.get(k)) for k in sorted({*old, *new}) if old.get(k) != new.get(k)}
     return [before, after]
 
 

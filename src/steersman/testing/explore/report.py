@@ -57,7 +57,7 @@ def failure_text(result: Exploration, test: str, *, page: Path | None = None) ->
         else:
             lines.append("the operator fails in the reference run, in which nothing goes wrong")
         lines += [f"  finding: {finding}" for finding in failure.findings[:10]]
-        lines.append(f"  replay:  pytest '{test}' --plan '{failure.plan}'")
+        lines.append(f"  replay:  STEERSMAN_EXPLORE_PLAN='{failure.plan}' pytest '{test}'")
     if page is not None:
         lines.append(f"picture: {page.as_uri()}")
     lines.append(coverage_text(result))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, cast
 
 from steersman.testing.explore.transport import resource_name
-from steersman_cluster.objects import Object
+from steersman_cluster.objects import Object, dig
 from steersman_cluster.storage import Event, Item, Storage
 
 __all__ = ["NormalState", "State", "difference", "name_pattern", "normal_object", "normal_state"]
@@ -90,8 +90,7 @@ def normal_object(obj: Object, names: dict[str, str] | None = None, *, secret: b
         names: Generated names and what replaces them.
         secret: Whether the values of `data` are replaced, because they are random in most Secrets.
     """
-    status = obj.get("status")
-    observed = status.get("observedGeneration") if isinstance(status, dict) else None
+    observed: Any = dig(obj, "status", "observedGeneration")
     found = _normal(obj, names or {})
     if observed is not None:
         found["status"]["observedGeneration"] = (

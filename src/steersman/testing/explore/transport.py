@@ -7,10 +7,10 @@ sees a broken connection. Events of a watch can come late or not at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import msgspec
@@ -188,7 +188,7 @@ class ExploredTransport:
             await asyncio.wait([reading])
 
     async def websocket(
-        self, path: str, *, query: Query = (), headers: RequestHeaders, protocols: Any, timeout: float
+        self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
     ) -> WebSocket:
         """Open a WebSocket; see `Transport.websocket`."""
         await asyncio.sleep(self._latency)

@@ -160,9 +160,9 @@ class World:
         """
         from steersman.testing.running import operator_of
 
-        made = callable(what) and not isinstance(what, Operator)
-        self._factory = what if made else lambda: operator_of(what)  # type: ignore[assignment]
-        first = self._factory()
+        factory = what if callable(what) else partial(operator_of, what)
+        self._factory = factory
+        first: Operator | None = factory()
         _, self._settings, self._user = await self.simulation.prepare(first, settings=settings)
         for _ in range(replicas):
             self._start(first)
@@ -452,23 +452,24 @@ class _TimedRecorder(Recorder):
 
     def __init__(self, world: World, process: int) -> None:
         super().__init__()
-        self._world = world
+        self._trace = world.trace
+        self._clock = asyncio.get_running_loop().time
         self._process = process
         self._began: ContextVar[float] = ContextVar("began", default=0.0)
 
     def began(self) -> None:
         super().began()
-        self._began.set(self._world._loop.time())
+        self._began.set(self._clock())
 
     def ended(self, into: list[Reconcile], what: Reconcile) -> None:
         super().ended(into, what)
         error = f"{type(what.error).__name__}: {what.error}" if what.error is not None else ""
         key = "/".join(part for part in (what.namespace, what.name) if part)
-        self._world.trace.reconciles.append(
+        self._trace.reconciles.append(
             ReconcileRecord(
                 self._process,
                 self._began.get(),
-                self._world._loop.time(),
+                self._clock(),
                 what.controller,
                 key,
                 error,

@@ -1,0 +1,74 @@
+"""A run carries out its plan, and a failure shows the smallest one."""
+
+from __future__ import annotations
+
+import pytest
+
+from steersman.testing.explore import ExploredError, Outcome, Plan, World, explored, replay
+
+from .planted import CLASSES, app
+
+
+@explored(jobs=1)
+async def records_late(world: World) -> None:
+    await world.operator(lambda: CLASSES["generate_name"](False))
+    await world.apply(app())
+    await world.settled()
+
+
+def run(plan: str) -> Outcome:
+    return replay(records_late.request(), Plan.read(plan))[1]
+
+
+def test_a_crash_ends_a_process_and_another_one_starts() -> None:
+    outcome = run("crash-after:W1")
+    assert [mark.text for mark in outcome.trace.marks] == ["starts", "crash", "starts", "settled S1"]
+    first = outcome.trace.writes[0]
+    assert (first.code, first.ended) == (201, 0.0)
+    assert [write.process for write in outcome.trace.writes] == [1, 2, 2]
+
+
+def test_a_crash_before_a_write_stores_nothing() -> None:
+    outcome = run("crash-before:W1")
+    assert outcome.trace.writes[0].commits == ()
+    assert [write.process for write in outcome.trace.writes] == [1, 2, 2]
+
+
+def test_a_lost_response_is_an_error_of_a_write_that_is_stored() -> None:
+    outcome = run("lose-answer:W1")
+    assert len(outcome.trace.writes[0].commits) == 1
+    assert "ConnectionLostError" in outcome.trace.reconciles[0].error
+
+
+def test_a_conflict_stores_nothing() -> None:
+    write = run("conflict:W2").trace.writes[1]
+    assert (write.code, write.commits) == (409, ())
+
+
+@pytest.mark.parametrize(("kind", "fate"), [("hold", "held"), ("miss", "missed")])
+def test_late_and_missed_events_arrive_by_the_next_quiet_moment(kind: str, fate: str) -> None:
+    outcome = run(f"{kind}:E1")
+    assert outcome.trace.events[0].fate == fate
+    assert outcome.trace.reconciles[0].began - outcome.trace.events[0].at >= 9
+
+
+def test_a_restarted_operator_can_see_the_past() -> None:
+    outcome = run("past:W2..W1")
+    assert any("sees revision" in mark.text for mark in outcome.trace.marks)
+    assert outcome.struck
+
+
+def test_one_seed_gives_one_trace() -> None:
+    one, two = run("crash-after:W1"), run("crash-after:W1")
+    assert one.trace == two.trace
+
+
+def test_a_failure_names_the_smallest_plan_and_how_to_replay_it() -> None:
+    test = explored(jobs=1, plans=("crash-after:W1+lose-answer:W3",))(records_late.explored.scenario)
+    with pytest.raises(ExploredError) as caught:
+        test()
+    text = str(caught.value)
+    assert "does not survive the plan crash-after:W1\n" in text
+    assert "the operator crashes after `create configmaps/default/child-" in text
+    assert "STEERSMAN_EXPLORE_PLAN='crash-after:W1'" in text
+    assert "configmaps/default/child-*: 2 objects, 1 in the reference" in text
