@@ -32,6 +32,8 @@ from steersman.k8s import (
 )
 
 GROUP = "planted.steersman.dev"
+SLOW_STOP = {"simulate.steersman.dev/stop-after": "2s"}
+"""Pods take time to stop, as real ones do; otherwise no claim can be deleted before its Pod."""
 
 
 class AppSpec(Model):
@@ -136,7 +138,7 @@ def stale_pods(correct: bool) -> Operator:
                     replicas=app.spec.replicas,
                     selector=LabelSelector(match_labels=labels),
                     service_name="a",
-                    template=PodTemplateSpec(metadata=ObjectMeta(labels=labels), spec=pod),
+                    template=PodTemplateSpec(metadata=ObjectMeta(labels=labels, annotations=SLOW_STOP), spec=pod),
                 ),
             )
         )
