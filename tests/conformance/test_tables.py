@@ -50,8 +50,9 @@ async def test_every_kind_has_the_same_columns(both: Both):
     differences: list[str] = []
     count = 0
     for version in versions:
-        if "example.com" in version:
-            continue
+        group = version.removeprefix("/apis/").partition("/")[0]
+        if "." in group and not group.endswith(".k8s.io"):
+            continue  # a custom resource of another test, which the server may be about to forget
         for resource in (await both.real.ask("GET", version))["resources"]:
             if "list" not in resource["verbs"] or resource["name"] == "componentstatuses":
                 continue
