@@ -23,7 +23,6 @@ SERVERS = {"mariadb-10.11": MARIADB, "mariadb-11.8": MARIADB}
 """The Debian packages of each server; apt adds the packages that they need and this machine lacks."""
 SUITES = {"mariadb-11.8": "trixie"}
 """Servers of another release of Debian than this machine's. They bring all libraries, the C library too."""
-MIRROR = "http://deb.debian.org/debian"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib")
@@ -81,7 +80,7 @@ def _suite(name: str) -> dict[str, str]:
     for directory in ("lists/partial", "archives/partial"):
         (state / directory).mkdir(parents=True, exist_ok=True)
     (state / "status").touch()
-    (state / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {name} main\n")
+    (state / "sources.list").write_text(f"deb [signed-by={KEYRING}] {_mirror()} {name} main\n")
     options = {
         "Dir::Etc::sourcelist": state / "sources.list",
         "Dir::Etc::sourceparts": "-",
@@ -95,6 +94,16 @@ def _suite(name: str) -> dict[str, str]:
     if not any((state / "lists").glob("*_Packages*")):
         _run(["apt-get", "update"], state, environment)
     return environment
+
+
+def _mirror() -> str:
+    """Return the URI of the mirror that this machine's apt uses."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=APT_SECONDS)
+    found = [uri for uri in done.stdout.split() if "security" not in uri]
+    if done.returncode or not found:
+        raise ServerFilesError("apt on this machine has no mirror: see sources.list(5)")
+    return found[0]
 
 
 def _use_own_libraries(root: Path) -> None:
