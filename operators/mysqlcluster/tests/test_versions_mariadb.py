@@ -26,6 +26,7 @@ def data_version(members: Members, name: str) -> str:
     return load_record(members.directory / name / "agent.json").data_version
 
 
+@pytest.mark.soak
 async def test_a_replica_is_upgraded_in_place_and_goes_back_by_a_copy(tmp_path: Path):
     server_root("mariadb-11.8")
     with members_of(tmp_path, 2) as members:
@@ -64,6 +65,7 @@ async def test_a_replica_is_upgraded_in_place_and_goes_back_by_a_copy(tmp_path: 
                 assert await run(connection, "SELECT id FROM items ORDER BY id") == [(1,), (2,)]
 
 
+@pytest.mark.soak
 async def test_a_copy_of_a_later_series_is_refused(tmp_path: Path):
     later = str(server_root("mariadb-11.8"))
     with members_of(tmp_path, 2) as members:

@@ -17,3 +17,12 @@ def api(cluster):
     """A cluster with the operator's kinds."""
     cluster.apply(CRDS)
     return cluster
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skip what takes minutes on real servers unless it is asked for; `make soak` of the project asks."""
+    if "soak" in (config.getoption("-m") or ""):
+        return
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes on real servers: make soak"))

@@ -82,6 +82,7 @@ def inject(cluster: EmbeddedCluster, operator: Operated, fault: Fault, number: i
     faults.heal()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(RUNS))
 @pytest.mark.slow
 @pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available")

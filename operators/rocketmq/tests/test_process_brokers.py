@@ -90,6 +90,7 @@ def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_i
     assert report.sound, report
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop, mode):
     routes = started(cluster, shop, **MODES[mode])
@@ -125,6 +126,7 @@ def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cl
     assert report.sound, report
 
 
+@pytest.mark.soak
 def test_an_upgrade_of_the_servers_loses_no_acknowledged_message(cluster, shop):
     routes = started(cluster, shop, **MODES["DLEDGER"], brokerImage=f"rocketmq:{VERSIONS[0]}")
     assert status(cluster)["version"] == VERSIONS[0]
@@ -143,6 +145,7 @@ def test_an_upgrade_of_the_servers_loses_no_acknowledged_message(cluster, shop):
     assert report.sound, report
 
 
+@pytest.mark.soak
 def test_the_endpoints_of_brokers_and_of_the_operator_have_the_metrics_of_the_dashboard(cluster, shop):
     routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
     lag = {"broker": "mq", "namespace": cluster.namespace, "consumer_group": "readers", "topic": TOPIC}
@@ -168,6 +171,7 @@ def test_the_endpoints_of_brokers_and_of_the_operator_have_the_metrics_of_the_da
     until(lambda: not missing(), lambda: f"the broker does not have {missing()}")
 
 
+@pytest.mark.soak
 def test_brokers_start_in_any_order(cluster, shop):
     cluster.apply(broker(clusterMode="STATIC", replicaPerGroup=0))
     address = address_of(cluster, "mq-0-0-0")
@@ -208,6 +212,7 @@ def test_name_servers_are_replaced_without_a_restart_of_a_broker(cluster, shop):
     assert workload.report().sound
 
 
+@pytest.mark.soak
 def test_a_new_group_has_the_topics_of_the_others_and_leaves_when_consumers_have_read_it(cluster, shop):
     routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
     cluster.patch(KIND, "mq", {"spec": {"size": 2}})
@@ -258,6 +263,7 @@ def test_a_new_group_has_the_topics_of_the_others_and_leaves_when_consumers_have
     assert cluster.get("persistentvolumeclaims", "store-mq-1-0-0"), "the claim of a group that left is kept"
 
 
+@pytest.mark.soak
 def test_the_checker_finds_the_loss_of_asynchronous_replication(cluster, shop):
     routes = started(
         cluster, shop, clusterMode="STATIC", replicaPerGroup=1, replicationMode="ASYNC", storageMode="EmptyDir"

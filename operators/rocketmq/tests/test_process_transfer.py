@@ -61,6 +61,7 @@ def permissions(routes: Routes) -> dict[str, int]:
     return asyncio.run(read())
 
 
+@pytest.mark.soak
 def test_a_topic_moves_while_producers_send_and_no_acknowledged_message_is_lost(clusters):
     cluster, operator, routes = clusters
     with Workload(routes, [("mq-0", 0)]) as old:

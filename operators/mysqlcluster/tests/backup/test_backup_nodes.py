@@ -70,6 +70,7 @@ def test_a_cluster_is_restored_to_a_second_although_the_operator_is_restarted(pl
     assert conditions["BackupReady"]["status"] == "True"
 
 
+@pytest.mark.soak
 def test_an_operator_that_is_killed_in_every_phase_of_a_backup_and_of_a_restore_goes_on(place: Place, tmp_path: Path):
     cluster, operator = place.cluster, OperatorProcess(place, tmp_path)
     operator.start()

@@ -89,6 +89,7 @@ async def backed_up(loop: Loop, archiver: Archiver) -> AsyncGenerator[Backups]:
             task.cancel()
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_a_restore_has_every_acknowledged_write_after_faults_during_backups(
     three: Members, tmp_path: Path, seed: int

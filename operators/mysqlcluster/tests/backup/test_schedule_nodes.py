@@ -46,6 +46,7 @@ def completed(cluster: Cluster, kind: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: each["metadata"]["name"])
 
 
+@pytest.mark.soak
 def test_scheduled_backups_in_s3_are_encrypted_kept_by_number_and_restored_to_a_second(place: Place):
     cluster = place.cluster
     target = s3_in_pod(cluster)
@@ -80,6 +81,7 @@ def test_scheduled_backups_in_s3_are_encrypted_kept_by_number_and_restored_to_a_
         assert not holds_secret(cluster.list(kind)), kind
 
 
+@pytest.mark.soak
 def test_schedules_and_instances_of_the_compact_form_are_backed_up_and_restored(place: Place):
     cluster = place.cluster
     with operator_on(cluster):
