@@ -10,7 +10,7 @@ __all__ = ["RESERVED", "refusal", "refused", "revision", "spelled"]
 
 RESERVED = frozenset(
     {
-        "basedir", "bind_address", "binlog_format", "datadir", "gtid_binlog_state", "gtid_domain_id", "gtid_slave_pos",
+        "basedir", "bind_address", "binlog_format", "datadir", "max_binlog_size", "gtid_binlog_state", "gtid_domain_id", "gtid_slave_pos",
         "gtid_strict_mode", "init_file", "init_slave", "innodb_flush_log_at_trx_commit", "lc_messages_dir",
         "local_infile", "log_bin", "log_error", "log_slave_updates", "pid_file", "plugin_dir", "port", "read_only",
         "relay_log", "replicate_do_db", "replicate_ignore_db", "report_host", "rpl_semi_sync_master_enabled",
