@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from steersman.testing.explore import ExploredError, Outcome, Plan, World, explored, replay
@@ -32,6 +34,19 @@ def test_a_crash_before_a_write_stores_nothing() -> None:
     outcome = run("crash-before:W1")
     assert outcome.trace.writes[0].commits == ()
     assert [write.process for write in outcome.trace.writes] == [1, 2, 2]
+
+
+def test_a_run_beside_threads_which_is_no_fork_has_the_same_trace() -> None:
+    forked = run("crash-before:W1")
+    ended = threading.Event()
+    thread = threading.Thread(target=ended.wait)
+    thread.start()
+    try:
+        beside = run("crash-before:W1")
+    finally:
+        ended.set()
+        thread.join()
+    assert beside.trace == forked.trace
 
 
 def test_a_lost_response_is_an_error_of_a_write_that_is_stored() -> None:

@@ -7,6 +7,7 @@ finds the same.
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import logging
 import os
@@ -241,6 +242,8 @@ class Runner:
             for name in leaks(world.trace, storage, job.ignore)
         ]
         if not self._fork:
+            # The end of the processes that a crash has stopped lets their requests go on, which changes the records.
+            outcome = copy.deepcopy(outcome)
             await world.close()
         return outcome
 
