@@ -53,7 +53,11 @@ async def test_a_compressed_page_is_rewritten_and_compressed_again():
     assert zlib.decompress(rewritten.body, wbits=-15).decode() == REWRITTEN
 
 
-@pytest.mark.parametrize("body", [b"no gzip", gzip.compress(b" " * (MAX_PAGE_BYTES + 1)), gzip.compress(b"a")[:-9]])
+@pytest.mark.parametrize(
+    "body",
+    [b"no gzip", gzip.compress(b" " * (MAX_PAGE_BYTES + 1)), gzip.compress(b"a")[:-9]],
+    ids=["no gzip", "too large", "cut off"],
+)
 async def test_a_page_that_cannot_be_decompressed_passes_as_it_is(body: bytes):
     response = Response(200, body, "text/html", (("Content-Encoding", "gzip"),))
     assert (await rewrite_response(response, PREFIX, HOSTS)).body == body
