@@ -43,7 +43,7 @@ def main() -> None:
         sys.exit("usage: python -m mysqlcluster.agent SETTINGS.json")
     configure()
     try:
-        settings = load_settings(Path(sys.argv[1]))
+        settings = load_settings(Path(sys.argv[1]), AgentSettings)
         read_secrets(Path(settings.secrets_directory))
         asyncio.run(run(settings))
     except (SettingsError, ValueError) as problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -100,11 +101,33 @@ class Secrets(msgspec.Struct, frozen=True):
         return f"Secrets(revision={self.revision!r})"
 
 
-def load_settings(file: Path) -> AgentSettings:
+class Listening(Protocol):
+    """Settings of a process that listens."""
+
+    @property
+    def address(self) -> str:
+        """The address that it listens on."""
+        ...
+
+    @property
+    def tls_directory(self) -> str:
+        """The directory of the certificate; empty without TLS."""
+        ...
+
+
+L = TypeVar("L", bound=Listening)
+
+
+def load_settings(file: Path, kind: type[L]) -> L:
     """Return the settings of a file.
 
+    Args:
+        file: A file with JSON.
+        kind: The class of the settings.
+
     Raises:
-        SettingsError: The file is missing, too large or not the JSON of settings.
+        SettingsError: The file is missing, too large or not the JSON of settings, or it asks for an address that is
+            not loopback without TLS.
     """
     try:
         content = file.read_bytes()[: MAX_FILE_BYTES + 1]
@@ -113,7 +136,7 @@ def load_settings(file: Path) -> AgentSettings:
     if len(content) > MAX_FILE_BYTES:
         raise SettingsError(f"{file}: larger than {MAX_FILE_BYTES} bytes")
     try:
-        settings = msgspec.json.decode(content, type=AgentSettings)
+        settings = msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as problem:
         raise SettingsError(f"{file}: {problem}") from None
     if not settings.tls_directory and not settings.address.startswith("127."):

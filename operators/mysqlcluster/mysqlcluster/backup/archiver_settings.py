@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from mysqlcluster.agent.settings import MAX_FILE_BYTES, ROOT_VARIABLE, SettingsError
+from mysqlcluster.agent.settings import ROOT_VARIABLE, SettingsError, load_settings
 from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.s3 import S3Store
 from mysqlcluster.backup.sealing import KEY_BYTES
@@ -72,20 +72,9 @@ def load_archiver_settings(file: Path) -> ArchiverSettings:
     """Return the settings of a file.
 
     Raises:
-        SettingsError: The file is missing, too large or not the JSON of settings.
+        SettingsError: As `load_settings`.
     """
-    try:
-        content = file.read_bytes()[: MAX_FILE_BYTES + 1]
-    except OSError as problem:
-        raise SettingsError(f"{file}: {os.strerror(problem.errno or 0)}") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise SettingsError(f"{file}: larger than {MAX_FILE_BYTES} bytes")
-    try:
-        settings = msgspec.json.decode(content, type=ArchiverSettings)
-    except msgspec.DecodeError as problem:
-        raise SettingsError(f"{file}: {problem}") from None
-    if not settings.tls_directory and not settings.address.startswith("127."):
-        raise SettingsError(f"{file}: address {settings.address} is not loopback; set tlsDirectory")
+    settings = load_settings(file, ArchiverSettings)
     root = os.environ.get(ROOT_VARIABLE)
     return msgspec.structs.replace(settings, root_directory=root) if root else settings
 
