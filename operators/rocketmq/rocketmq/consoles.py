@@ -24,6 +24,7 @@ from steersman.k8s import (
 from steersman.models import merge_conditions
 
 from rocketmq.api.v1.console_types import Console, ConsoleStatus
+from rocketmq.pods import pod_spec
 
 __all__ = ["LABEL", "child_name", "status", "sync"]
 
@@ -71,18 +72,7 @@ def _pod(console: Console, name_servers: tuple[str, ...]) -> PodSpec:
         ports=(ContainerPort(name="http", container_port=spec.port),),
         readiness_probe=Probe(tcp_socket=TCPSocketAction(port="http"), period_seconds=5),
     )
-    return PodSpec(
-        containers=(container,),
-        host_network=spec.host_network or None,
-        dns_policy=spec.dns_policy,
-        node_selector=spec.node_selector,
-        affinity=spec.affinity,
-        tolerations=spec.tolerations,
-        image_pull_secrets=spec.image_pull_secrets,
-        priority_class_name=spec.priority_class_name or None,
-        service_account_name=spec.service_account_name or None,
-        security_context=spec.security_context,
-    )
+    return pod_spec(spec, container)
 
 
 def status(console: Console, child: Deployment, name_servers: tuple[str, ...], now: datetime) -> ConsoleStatus:

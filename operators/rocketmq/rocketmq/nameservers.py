@@ -31,6 +31,7 @@ from steersman.k8s import (
 from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
+from rocketmq.pods import pod_spec
 
 __all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
 
@@ -96,18 +97,10 @@ def _pod(service: NameService) -> PodSpec:
         readiness_probe=Probe(tcp_socket=TCPSocketAction(port="namesrv"), period_seconds=2, failure_threshold=2),
         volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True),),
     )
-    return PodSpec(
-        containers=(container,),
+    return pod_spec(
+        spec,
+        container,
         volumes=(Volume(name="config", config_map=ConfigMapVolumeSource(name=child_name(service))),),
-        host_network=spec.host_network or None,
-        dns_policy=spec.dns_policy,
-        node_selector=spec.node_selector,
-        affinity=spec.affinity,
-        tolerations=spec.tolerations,
-        image_pull_secrets=spec.image_pull_secrets,
-        priority_class_name=spec.priority_class_name or None,
-        service_account_name=spec.service_account_name or None,
-        security_context=spec.security_context,
     )
 
 

@@ -35,6 +35,7 @@ from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.controller_types import Controller, ControllerStatus
 from rocketmq.brokers.settings import STORE, digest
+from rocketmq.pods import pod_spec
 from rocketmq.remoting.properties import write_properties
 
 __all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
@@ -146,19 +147,7 @@ def _pod(controller: Controller) -> PodSpec:
         readiness_probe=Probe(tcp_socket=TCPSocketAction(port="controller"), period_seconds=2, failure_threshold=2),
         volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True), mount),
     )
-    return PodSpec(
-        containers=(container,),
-        volumes=tuple(volumes),
-        host_network=spec.host_network or None,
-        dns_policy=spec.dns_policy,
-        node_selector=spec.node_selector,
-        affinity=spec.affinity,
-        tolerations=spec.tolerations,
-        image_pull_secrets=spec.image_pull_secrets,
-        priority_class_name=spec.priority_class_name or None,
-        service_account_name=spec.service_account_name or None,
-        security_context=spec.security_context,
-    )
+    return pod_spec(spec, container, volumes=tuple(volumes))
 
 
 def status(controller: Controller, pods: Iterable[Pod], leader: str, now: datetime) -> ControllerStatus:

@@ -34,6 +34,7 @@ from steersman.models import to_dict
 from rocketmq.api.v1.broker_types import Broker
 from rocketmq.brokers.names import Member, group_name, labels_for, members_of, service_name
 from rocketmq.brokers.settings import STORE, Endpoints, restart_hash, settings_of
+from rocketmq.pods import pod_spec
 from rocketmq.remoting.properties import write_properties
 
 __all__ = ["RESTART_HASH", "budget", "config_map", "service", "stateful_set"]
@@ -139,20 +140,8 @@ def _pod(broker: Broker, member: Member) -> PodSpec:
     config = Volume(
         name="config", config_map=ConfigMapVolumeSource(name=group_name(broker.metadata.name, member.group))
     )
-    return PodSpec(
-        containers=(container,),
-        volumes=(config,) if data is None else (config, data),
-        termination_grace_period_seconds=GRACE_SECONDS,
-        host_network=spec.host_network or None,
-        dns_policy=spec.dns_policy,
-        node_selector=spec.node_selector,
-        affinity=spec.affinity,
-        tolerations=spec.tolerations,
-        image_pull_secrets=spec.image_pull_secrets,
-        priority_class_name=spec.priority_class_name or None,
-        service_account_name=spec.service_account_name or None,
-        security_context=spec.security_context,
-    )
+    volumes = (config,) if data is None else (config, data)
+    return pod_spec(spec, container, volumes=volumes, grace_seconds=GRACE_SECONDS)
 
 
 def _data_name(claims: tuple[PersistentVolumeClaim, ...]) -> str:
