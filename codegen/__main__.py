@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from codegen import api_documents, bootstrap, models, protobuf, reference, schemas, settings
+from codegen import api_documents, bootstrap, models, patterns, protobuf, reference, schemas, settings
 from codegen.sources import ROOT, SourceMissingError
 
 __all__ = ["GENERATORS", "main"]
@@ -27,6 +27,7 @@ GENERATORS: Final[Mapping[str, Callable[[], dict[Path, bytes]]]] = {
     "bootstrap": bootstrap.generate,
     "settings": settings.generate,
     "reference": reference.generate,
+    "patterns": patterns.generate,
 }
 """The generators by name; each returns the content of its files by path below the root."""
 

@@ -11,7 +11,10 @@ from codegen.sources import GO_MODULE_VERSION, ROOT, SourceMissingError, server_
 from steersman.version import KUBERNETES_VERSION
 
 
-@pytest.mark.parametrize("name", ["api-documents", pytest.param("schemas", marks=pytest.mark.slow), "protobuf"])
+@pytest.mark.parametrize(
+    "name",
+    ["api-documents", pytest.param("schemas", marks=pytest.mark.slow), "protobuf", "settings", "reference", "patterns"],
+)
 def test_the_committed_files_are_those_of_the_generator(name: str):
     try:
         files = GENERATORS[name]()

@@ -33,7 +33,10 @@ __all__ = ["Operator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_VERBS = {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*"}
+_VERBS = {
+    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*",
+    "bind", "escalate", "impersonate", "use",
+}  # fmt: skip
 
 
 class Operator(WebhookDecorators):
@@ -292,7 +295,8 @@ class Operator(WebhookDecorators):
         """Declare a permission that no controller implies: `operator.permit("get create", Secret, names=["ca"])`.
 
         Args:
-            verbs: Verbs of the API, separated by spaces or commas, or as a list.
+            verbs: Verbs of the API, separated by spaces or commas, or as a list; `bind`, `escalate`, `impersonate` and
+                `use` are those of RBAC.
             kind: The kind.
             names: The names of objects, to limit the permission to them.
             subresource: The subresource, such as `status` or `scale`.
