@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from codegen import api_documents, bootstrap, models, patterns, protobuf, reference, schemas, settings
+from codegen import api_documents, bootstrap, models, patterns, protobuf, reference, schemas, settings, telemetry
 from codegen.sources import ROOT, SourceMissingError
 
 __all__ = ["GENERATORS", "main"]
@@ -28,6 +28,7 @@ GENERATORS: Final[Mapping[str, Callable[[], dict[Path, bytes]]]] = {
     "settings": settings.generate,
     "reference": reference.generate,
     "patterns": patterns.generate,
+    "telemetry": telemetry.generate,
 }
 """The generators by name; each returns the content of its files by path below the root."""
 

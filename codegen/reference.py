@@ -30,6 +30,9 @@ _MODULES: Final = (
     "steersman.logs",
     "steersman.manifests",
     "steersman.testing",
+    "steersman.testing.explore",
+    "steersman.testing.faults",
+    "steersman.testing.node_faults",
 )
 """The public modules with a list of names. `steersman.k8s` has the kinds of Kubernetes."""
 

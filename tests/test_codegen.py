@@ -13,7 +13,15 @@ from steersman.version import KUBERNETES_VERSION
 
 @pytest.mark.parametrize(
     "name",
-    ["api-documents", pytest.param("schemas", marks=pytest.mark.slow), "protobuf", "settings", "reference", "patterns"],
+    [
+        "api-documents",
+        pytest.param("schemas", marks=pytest.mark.slow),
+        "protobuf",
+        "settings",
+        "reference",
+        "patterns",
+        "telemetry",
+    ],
 )
 def test_the_committed_files_are_those_of_the_generator(name: str):
     try:
