@@ -131,6 +131,16 @@ class Loop:
         except TimeoutError:
             raise AssertionError(f"the cluster did not heal: {self.stored}\n{seen}\n{self.notices}") from None
 
+    async def heal(self, seconds: float = 90.0) -> ClusterState:
+        """Wait as `until_healthy` does, and clone members with errant transactions again.
+
+        A primary that dies may have logged transactions that no replica acknowledged. These writes were not
+        acknowledged to their clients either: with `errantPolicy: Quarantine` such a member waits for a person, and this
+        method is the person's decision.
+        """
+        self.policy = replace(self.policy, reclone=True)
+        return await self.until_healthy(seconds)
+
     def _is_healthy(self, seen: Observation) -> bool:
         state = self.stored
         if state.transition is not None or not state.primary or set(state.quorum.members) != set(self.policy.members):

@@ -108,7 +108,7 @@ async def test_a_restore_has_every_acknowledged_write_after_faults_during_backup
                     archiver.start()
                 await faults.inject()
             history = await writers.stop()
-            await loop.until_healthy()
+            await loop.heal()
             final = await read_all(three, three.names)
             assert history.numbers(Outcome.OK), faults.done
             assert problems(history, final) == [], faults.done
