@@ -11,16 +11,90 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ACCEPT_RETRY_SECONDS", "ConnectionLimits", "Listener", "listening_sockets"]
+__all__ = ["Acceptor", "ConnectionLimits", "Listener", "listening_sockets"]
 
 _BACKLOG: Final = 512
 """Connections that the kernel holds until they are accepted."""
-ACCEPT_RETRY_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 0.1
 """Pause after the process has run out of file descriptors."""
+
+
+class Acceptor:
+    """Accepts connections on listening sockets, from its creation until `close`.
+
+    It accepts in callbacks of the event loop. A task that is cancelled in `sock_accept` can lose an accepted socket,
+    and an `asyncio.Server` that is closed between an acceptance and its first callback leaves the connection open.
+
+    Args:
+        listening: Sockets that listen and do not block; `close` closes them.
+        accepted: Called with the listening socket and each accepted one, which does not block; it owns the latter.
+        full: Whether new connections have to wait in the kernel; `resume` ends the wait.
+    """
+
+    def __init__(
+        self,
+        listening: Sequence[socket.socket],
+        accepted: Callable[[socket.socket, socket.socket], None],
+        full: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._accepted = accepted
+        self._full = full
+        self._loop = asyncio.get_running_loop()
+        self._listening: list[socket.socket] = []
+        self._paused: dict[socket.socket, asyncio.TimerHandle | None] = {}
+        self._closed = False
+        for one in listening:
+            self.add(one)
+
+    def add(self, listening: socket.socket) -> None:
+        """Accept on one more socket."""
+        self._listening.append(listening)
+        self._loop.add_reader(listening, self._accept, listening)
+
+    def resume(self) -> None:
+        """Accept the connections that have waited for `full` to end."""
+        for one in [one for one, timer in self._paused.items() if timer is None]:
+            self._resume(one)
+
+    def close(self) -> None:
+        """Stop accepting, and close the listening sockets. Safe to call twice."""
+        self._closed = True
+        for timer in self._paused.values():
+            if timer is not None:
+                timer.cancel()
+        self._paused.clear()
+        for one in self._listening:
+            if one.fileno() >= 0:
+                self._loop.remove_reader(one)
+                one.close()
+
+    def _resume(self, listening: socket.socket) -> None:
+        del self._paused[listening]
+        self._loop.add_reader(listening, self._accept, listening)
+
+    def _pause(self, listening: socket.socket, timer: asyncio.TimerHandle | None) -> None:
+        self._loop.remove_reader(listening)
+        self._paused[listening] = timer
+
+    def _accept(self, listening: socket.socket) -> None:
+        if self._closed:
+            return
+        if self._full():
+            self._pause(listening, None)
+            return
+        try:
+            accepted, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
+            return
+        except OSError:  # the process has run out of file descriptors
+            self._pause(listening, self._loop.call_later(_RETRY_SECONDS, self._resume, listening))
+            return
+        accepted.setblocking(False)
+        self._accepted(listening, accepted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +144,11 @@ class Listener:
         self._context = context
         self._shutdown_seconds = shutdown_seconds
         self._sockets: list[socket.socket] = []
-        self._accepting: list[asyncio.Task[None]] = []
+        self._protocols: dict[socket.socket, Callable[[], asyncio.BaseProtocol]] = {}
+        self._acceptor: Acceptor | None = None
         self._all: set[_Connection] = set()
         self._waiting: dict[_Connection, None] = {}
         self._by_protocol: dict[asyncio.BaseProtocol, _Connection] = {}
-        self._room = asyncio.Event()
 
     @property
     def waiting(self) -> int:
@@ -84,7 +158,7 @@ class Listener:
     @property
     def accepting(self) -> bool:
         """Whether new connections are accepted."""
-        return bool(self._accepting)
+        return self._acceptor is not None
 
     @property
     def connections(self) -> int:
@@ -96,16 +170,17 @@ class Listener:
 
         Returns the port, which is a free one for 0. Raises `OSError`.
         """
-        self._sockets = await listening_sockets(host, port)
-        self._accepting = [
-            asyncio.create_task(self._accept(one, protocol), name="accept connections") for one in self._sockets
-        ]
-        return int(self._sockets[0].getsockname()[1])
+        for one in await listening_sockets(host, port):
+            self.add(protocol, one)
+        return self.address[1]
 
     def add(self, protocol: Callable[[], asyncio.BaseProtocol], listening: socket.socket) -> None:
-        """Accept connections on a socket that listens already, beside the others; it is closed with them."""
+        """Also accept connections on a socket that listens already; it is closed with the others."""
         self._sockets.append(listening)
-        self._accepting.append(asyncio.create_task(self._accept(listening, protocol), name="accept connections"))
+        self._protocols[listening] = protocol
+        if self._acceptor is None:
+            self._acceptor = Acceptor((), self._accepted, self._is_full)
+        self._acceptor.add(listening)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -113,18 +188,15 @@ class Listener:
         name = self._sockets[0].getsockname()
         return str(name[0]), int(name[1])
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Stop accepting; handshakes go on."""
-        accepting, self._accepting = self._accepting, []
-        for task in accepting:
-            task.cancel()
-        await asyncio.gather(*accepting, return_exceptions=True)
-        for one in self._sockets:
-            one.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
+            self._acceptor = None
 
     async def close(self) -> None:
         """Stop accepting, and close the connections that have not sent a request."""
-        await self.stop()
+        self.stop()
         handshakes = [one.handshake for one in self._waiting if one.handshake is not None]
         for connection in tuple(self._waiting):
             connection.abort()
@@ -148,48 +220,53 @@ class Listener:
     def _forget(self, connection: _Connection) -> None:
         self._waiting.pop(connection, None)
         self._all.discard(connection)
-        self._room.set()
+        if self._acceptor is not None:
+            self._acceptor.resume()
 
-    async def _accept(self, listening: socket.socket, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            while len(self._all) >= self.limits.connections and not self._waiting:
-                self._room.clear()
-                await self._room.wait()
-            try:
-                accepted, _ = await loop.sock_accept(listening)
-            except OSError:
-                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
-                continue
-            if len(self._waiting) >= self.limits.waiting or len(self._all) >= self.limits.connections:
-                oldest = next(iter(self._waiting), None)
-                if oldest is not None:
-                    del self._waiting[oldest]
-                    oldest.abort()
-            connection = _Connection()
-            self._all.add(connection)
-            self._waiting[connection] = None
-            connection.handshake = asyncio.create_task(self._open(connection, accepted, protocol()), name="handshake")
+    def _is_full(self) -> bool:
+        """Return whether there is neither room for a connection nor one that may be closed for it."""
+        return len(self._all) >= self.limits.connections and not self._waiting
+
+    def _accepted(self, listening: socket.socket, accepted: socket.socket) -> None:
+        """Start the handshake of a new connection, and close the oldest that waits if there are too many."""
+        if len(self._waiting) >= self.limits.waiting or len(self._all) >= self.limits.connections:
+            oldest = next(iter(self._waiting), None)
+            if oldest is not None:
+                del self._waiting[oldest]
+                oldest.abort()
+        connection = _Connection()
+        protocol = self._protocols[listening]()
+        self._all.add(connection)
+        self._waiting[connection] = None
+        self._by_protocol[protocol] = connection
+        opening = asyncio.get_running_loop().create_task(self._open(connection, accepted, protocol), name="handshake")
+        connection.handshake = opening
+
+        def opened(
+            task: asyncio.Task[None],
+        ) -> None:  # it runs also for a task that was cancelled before its first step
+            problem = None if task.cancelled() else task.exception()
+            if not task.cancelled() and problem is None:
+                return
+            accepted.close()
+            self._by_protocol.pop(protocol, None)
+            self._forget(connection)
+            if problem is not None and not isinstance(problem, OSError):  # OSError: it left, or does not speak TLS
+                context = {"message": "a TLS handshake failed", "exception": problem, "task": task}
+                task.get_loop().call_exception_handler(context)
+
+        opening.add_done_callback(opened)
 
     async def _open(self, connection: _Connection, accepted: socket.socket, protocol: asyncio.BaseProtocol) -> None:
         """Do the TLS handshake, and arm the timer of the first request."""
         loop = asyncio.get_running_loop()
-        self._by_protocol[protocol] = connection
-        try:
-            transport, _ = await loop.connect_accepted_socket(
-                lambda: protocol,
-                accepted,
-                ssl=self._context,
-                ssl_handshake_timeout=self.limits.handshake_seconds,
-                ssl_shutdown_timeout=self._shutdown_seconds,
-            )
-        except BaseException as problem:
-            accepted.close()
-            self._by_protocol.pop(protocol, None)
-            self._forget(connection)
-            if isinstance(problem, OSError):  # the client left, or does not speak TLS
-                return
-            raise
+        transport, _ = await loop.connect_accepted_socket(
+            lambda: protocol,
+            accepted,
+            ssl=self._context,
+            ssl_handshake_timeout=self.limits.handshake_seconds,
+            ssl_shutdown_timeout=self._shutdown_seconds,
+        )
         connection.transport = transport
         if connection in self._waiting:
             connection.timer = loop.call_later(self.limits.head_seconds, transport.abort)

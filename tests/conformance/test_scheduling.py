@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steersman.client import Client
+from steersman.client import ApiError, Client
 from steersman.k8s import PriorityClass
 from steersman.models import ObjectMeta
 from steersman.testing import ControlPlane, available
@@ -79,6 +79,26 @@ async def classes(pair: Pair) -> None:
                 await client.create(PriorityClass(metadata=ObjectMeta(name=name), value=value))
 
     await pair.each(make)
+    for name in CLASSES:
+        await admitted(pair, name)
+
+
+async def admitted(pair: Pair, name: str) -> None:
+    """Wait until both API servers admit Pods of a PriorityClass; the real one looks it up in a cache."""
+    view = VIEWS["pods"]
+    whole = {**pod("tried", priorityClassName=name), "apiVersion": "v1", "kind": "Pod"}
+    whole["metadata"]["namespace"] = pair.namespace
+
+    async def tried(client: Client) -> bool:
+        try:
+            await client.create(whole, kind=view, dry_run=True)
+        except ApiError as problem:
+            if problem.code != 403:
+                raise
+            return False
+        return True
+
+    await pair.each(lambda client: pair.eventually(client, tried))
 
 
 async def places(pair: Pair, by: dict[str, str]) -> list[Counter[str]]:
@@ -184,6 +204,7 @@ async def test_a_pod_for_which_nobody_would_leave_waits(pair: Pair, spec: dict[s
         name = f"never-{pair.namespace}"
         made = PriorityClass(metadata=ObjectMeta(name=name), value=500, preemption_policy="Never")
         await pair.each(lambda client: client.create(made))
+        await admitted(pair, name)
         spec = {"priorityClassName": name}
     await pair.create("pods", pod("last", **{"cpu": "5", **spec}))
     await pair.settle("pods", "last", scheduled("False"))

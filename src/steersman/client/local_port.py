@@ -7,7 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self, TypeAlias
 
-from steersman.listener import ACCEPT_RETRY_SECONDS, listening_sockets
+from steersman.listener import Acceptor, listening_sockets
 
 __all__ = ["LocalPort", "Serve"]
 
@@ -17,22 +17,15 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 class LocalPort:
-    """A listening port. `close` ends it and every connection, also one that was accepted a moment before.
-
-    It accepts by itself: an `asyncio.Server` that is closed between the acceptance of a connection and its first
-    callback leaves that connection open.
-    """
+    """A listening port. `close` ends it and every connection, also one that was accepted a moment before."""
 
     def __init__(self, serve: Serve, listening: Sequence[socket.socket]) -> None:
         """Accept on sockets that listen already and do not block; they are closed with this."""
         self._serve = serve
-        self._listening = listening
+        self._address: tuple[str, int] = listening[0].getsockname()[:2]
         self._unopened: set[socket.socket] = set()
         self._connections: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.get_running_loop()
-        self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
-        for one in listening:
-            self._loop.add_reader(one, self._accept, one)
+        self._acceptor = Acceptor(listening, self._accepted)
 
     @classmethod
     async def open(cls, serve: Serve, host: str = _LOOPBACK, port: int = 0) -> Self:
@@ -45,40 +38,23 @@ class LocalPort:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
-        host, port = self._listening[0].getsockname()[:2]
-        return host, port
+        return self._address
 
     async def close(self) -> None:
         """Stop listening, and close all connections. Safe to call twice."""
-        for one in self._listening:
-            if one.fileno() >= 0:
-                self._loop.remove_reader(one)
-        for timer in self._retries.values():
-            timer.cancel()
+        self._acceptor.close()
         ending = tuple(self._connections)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        for one in (*self._listening, *self._unopened):  # a task cancelled before its first step closes nothing
+        for one in self._unopened:  # a task that is cancelled before its first step closes nothing
             one.close()
         self._unopened.clear()
 
-    def _accept(self, listening: socket.socket) -> None:
-        """Accept one connection. It is a callback: a task that is cancelled here could lose an accepted socket."""
-        try:
-            accepted, _ = listening.accept()
-        except (BlockingIOError, ConnectionAbortedError, InterruptedError):
-            return
-        except OSError:  # the process has run out of file descriptors
-            self._loop.remove_reader(listening)
-            again = self._loop.call_later(
-                ACCEPT_RETRY_SECONDS, self._loop.add_reader, listening, self._accept, listening
-            )
-            self._retries[listening] = again
-            return
-        accepted.setblocking(False)
+    def _accepted(self, listening: socket.socket, accepted: socket.socket) -> None:
+        del listening
         self._unopened.add(accepted)
-        task = self._loop.create_task(self._served(accepted), name="local connection")
+        task = asyncio.get_running_loop().create_task(self._served(accepted), name="local connection")
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
 

@@ -190,7 +190,7 @@ class WebhookServer:
         for connection in list(self._connections):
             connection.leave(2 * linger)
         await asyncio.sleep(linger)
-        await self._listener.stop()
+        self._listener.stop()
         await asyncio.sleep(linger)  # for connections that the kernel has accepted and that are in a handshake
         self.closing = True
         for connection in list(self._connections):
