@@ -28,7 +28,6 @@ STEPS: Final = (
     ("msgspec", "import msgspec"),
     ("zstandard", "import zstandard"),
     ("structlog", "import steersman.telemetry.plain_structlog"),
-    ("prometheus-client", "import prometheus_client"),
     ("models", "import steersman.models"),
     ("client", "import steersman.client"),
     ("controller and cache", "import steersman.controller, steersman.cache"),

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 
 __all__ = ["REGISTRY", "MetricError", "counter", "gauge", "histogram"]
 

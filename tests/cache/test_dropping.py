@@ -9,7 +9,7 @@ from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
 from steersman.client.hooks import WriteOutcome
 from steersman.models import ALL_NAMESPACES, Key
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 WIDGET = widget_view()

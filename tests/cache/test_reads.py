@@ -6,7 +6,7 @@ from cache_fakeserver import FakeServer, cached, widget_view
 from steersman.cache import Cache, NotCachedError
 from steersman.cache.informer import Scope
 from steersman.models import ALL_NAMESPACES, Key, dynamic
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 WIDGET = widget_view()

@@ -22,7 +22,6 @@ API = "from steersman import Context, Model, Operator, Resource"
 
 DISTRIBUTIONS = {
     "msgspec": "structs and JSON",
-    "prometheus_client": "the metrics registry",
     "structlog": "logs",
     "zstandard": "compression of cached objects",
 }

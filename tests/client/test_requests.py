@@ -39,7 +39,7 @@ from steersman.client.retry import is_idempotent, retry_delay
 from steersman.client.transport import HeaderPairs, Response, StreamResponse, UnsupportedTransport
 from steersman.client.transport.http2.stream import BlockHeaders
 from steersman.client.warnings import parse_warnings
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -13,7 +13,7 @@ from steersman.controller.events import cut
 from steersman.controller.spam_filter import SpamFilter
 from steersman.k8s import Node
 from steersman.models import Key, ObjectMeta
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 from .kinds import App

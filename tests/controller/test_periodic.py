@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from steersman.controller import Periodic
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 

@@ -20,7 +20,7 @@ from steersman.controller import (
 from steersman.k8s import ConfigMap, Deployment, Node, ReplicaSet
 from steersman.models import Key, ObjectMeta, OwnerReference, view_of
 from steersman.predicates import generation_changed, where
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 from .fakes import FakeEntry, FakeInformer, added, deleted, updated

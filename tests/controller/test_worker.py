@@ -15,7 +15,7 @@ from steersman.controller import CURRENT_REQUEST, Backoff, Controller, Request, 
 from steersman.controller.watchdog import LoopWatchdog
 from steersman.models import Key
 from steersman.telemetry import log
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 A, B = Key("prod", "a"), Key("prod", "b")

@@ -10,6 +10,7 @@ import pytest
 NOT_LOADED = {
     "aiohttp": "WebSockets, OIDC tokens and proxies",
     "cryptography": "certificates, which webhooks need",
+    "prometheus_client": "metrics that an operator declares",
     "pydantic": "pydantic models of a user",
     "pygments": "tracebacks of rich",
     "pyreqwest": "proxies",

@@ -16,7 +16,7 @@ from steersman.client.status import Status
 from steersman.operator.leaderelection.elector import LeaderElector, LeadershipLostError, NotLeaderError
 from steersman.operator.leaderelection.pod_lock import new_identity
 from steersman.operator.leaderelection.state import LeaseRecord, LeaseTiming, Phase
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 from steersman.testing import virtual_time
 
 

@@ -7,10 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
 from steersman.telemetry import log, metrics
-from steersman.telemetry.plain_counter import PlainCounter
 
 
 def lines(stream: io.StringIO) -> list[dict]:
@@ -112,21 +110,6 @@ def test_tracebacks_on_a_console_show_no_local_variables():
         log.get_logger("test").exception("it failed")
     assert "ValueError: 18 characters" in out.getvalue()
     assert password not in out.getvalue()
-
-
-def test_a_tally_counts_by_labels_and_is_rendered_as_a_counter():
-    registry = CollectorRegistry()
-    tally = PlainCounter("steersman_things_total", "Things.", ("kind",), registry=registry)
-    count = tally.labels("App")
-    assert tally.labels("App") is count
-    count.value += 3
-    tally.labels("Pod").value += 1
-    text = generate_latest(registry).decode()
-    assert 'steersman_things_total{kind="App"} 3.0' in text
-    assert 'steersman_things_total{kind="Pod"} 1.0' in text
-    assert "# TYPE steersman_things_total counter" in text
-    with pytest.raises(ValueError, match="has the labels kind, not 2 of them"):
-        tally.labels("App", "more")
 
 
 def test_a_json_line_keeps_letters_beyond_ascii_readable():

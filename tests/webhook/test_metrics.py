@@ -6,7 +6,7 @@ import pytest
 
 from steersman import DeniedError
 from steersman.k8s import ConfigMap
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.registry import REGISTRY
 
 from .conftest import review
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from steersman.telemetry.metrics import counter, gauge
-from steersman.telemetry.plain_counter import PlainCounter
 
 __all__ = ["InformerMetrics"]
 
@@ -16,7 +15,7 @@ _objects = gauge("steersman_informer_objects", "Objects in the store", _LABELS)
 _bytes = gauge("steersman_informer_stored_bytes", "Bytes of all stored records, compressed", _LABELS)
 _last = gauge("steersman_informer_last_event_timestamp_seconds", "Time of the last bytes from the server", _LABELS)
 _lag = gauge("steersman_informer_lag_seconds", "Seconds since the last bytes from the server", _LABELS)
-_events = PlainCounter("steersman_informer_events_total", "Watch events received, bookmarks included", _LABELS)
+_events = counter("steersman_informer_events_total", "Watch events received, bookmarks included", _LABELS)
 _relists = counter("steersman_informer_relists_total", "Lists received, the first included", _LABELS)
 _failures = counter("steersman_informer_failures_total", "Lists and watches that failed", (*_LABELS, "failure"))
 _undecodable = counter("steersman_informer_undecodable_total", "Object versions that do not fit their type", _LABELS)

@@ -6,14 +6,11 @@ the metrics are scraped. All clients of one host share the counts, for the life 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-
+from steersman.telemetry.families import Family
 from steersman.telemetry.histogram import Histogram
-from steersman.telemetry.metrics import REGISTRY
+from steersman.telemetry.metrics import register
 
 __all__ = ["HostMetrics"]
 
@@ -66,25 +63,28 @@ class HostMetrics:
         retries[code, method] = retries.get((code, method), 0) + 1
 
 
-class _HostCollector(Collector):
-    def describe(self) -> Iterable[Metric]:
+class _HostSource:
+    def describe(self) -> Sequence[Family]:
         return self._families({})
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Sequence[Family]:
         return self._families(_hosts)
 
-    def _families(self, hosts: Mapping[str, _Host]) -> Iterable[Metric]:
-        requests = CounterMetricFamily(
+    def _families(self, hosts: Mapping[str, _Host]) -> Sequence[Family]:
+        requests = Family(
+            "counter",
             "rest_client_requests",
             "Number of HTTP requests, partitioned by status code, method, and host.",
             labels=["code", "method", "host"],
         )
-        retries = CounterMetricFamily(
+        retries = Family(
+            "counter",
             "rest_client_request_retries",
             "Number of request retries, partitioned by status code, verb, and host.",
             labels=["code", "verb", "host"],
         )
-        seconds = HistogramMetricFamily(
+        seconds = Family(
+            "histogram",
             "rest_client_request_duration_seconds",
             "Request latency in seconds. Broken down by verb, and host.",
             labels=["verb", "host"],
@@ -92,16 +92,16 @@ class _HostCollector(Collector):
         # A scrape may run in another thread: each dictionary is copied in one step.
         for host, counts in list(hosts.items()):
             for (code, method), count in list(counts.requests.items()):
-                requests.add_metric([_code(code), method, host], count.times)
+                requests.add([_code(code), method, host], count.times)
             for (code, method), times in list(counts.retries.items()):
-                retries.add_metric([_code(code), method, host], times)
+                retries.add([_code(code), method, host], times)
             for method, histogram in list(counts.seconds.items()):
-                seconds.add_metric([method, host], histogram.buckets(), histogram.total)
-        yield from (requests, retries, seconds)
+                seconds.add_histogram([method, host], histogram.buckets(), histogram.total)
+        return [requests, retries, seconds]
 
 
 def _code(code: int) -> str:
     return str(code) if code else "<error>"
 
 
-REGISTRY.register(_HostCollector())
+register(_HostSource())

@@ -6,16 +6,13 @@ controller end with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from steersman.controller.queue import WorkQueue
 from steersman.controller.queue_state import DURATION_BUCKETS, RECONCILE_BUCKETS
-from steersman.telemetry.metrics import REGISTRY, counter
+from steersman.telemetry.families import Family
+from steersman.telemetry.metrics import counter, register
 
 __all__ = [
     "EVENTS_DROPPED",
@@ -30,7 +27,9 @@ __all__ = [
 
 EVENTS_WRITTEN = counter("steersman_events_written", "Events written, by verb.", ["verb"])
 EVENTS_DROPPED = counter("steersman_events_dropped", "Events that were not written, by reason.", ["reason"])
-LOOP_STALLS = counter("steersman_loop_stalls", "Times that the event loop was blocked for longer than the threshold.")
+LOOP_STALLS = counter(
+    "steersman_loop_stalls", "Times that the event loop was blocked for longer than the threshold."
+).labels()
 TIMER_RUNS = counter("steersman_timer_runs", "Runs of periodic functions by result.", ["timer", "result"])
 
 
@@ -69,7 +68,7 @@ class Measured(Protocol):
         ...
 
 
-class RuntimeCollector(Collector):
+class RuntimeCollector:
     """Collects the metrics of all registered controllers; a later one replaces an earlier one of the same name."""
 
     def __init__(self) -> None:
@@ -84,33 +83,27 @@ class RuntimeCollector(Collector):
         if self._controllers.get(controller.name) is controller:
             del self._controllers[controller.name]
 
-    def describe(self) -> Iterable[Metric]:
+    def describe(self) -> Sequence[Family]:
         """Return the metric families without values; the registry reserves their names."""
-        yield from _reconcile_families([])
-        yield from _queue_families([])
+        return [*_reconcile_families([]), *_queue_families([])]
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Sequence[Family]:
         """Return the metric families of all registered controllers."""
         # Scrapes run in another thread, so the list is copied in one step.
         controllers = list(self._controllers.values())
-        yield from _reconcile_families(controllers)
-        yield from _queue_families(controllers)
+        return [*_reconcile_families(controllers), *_queue_families(controllers)]
 
 
-def _reconcile_families(controllers: list[Measured]) -> Iterable[Metric]:
+def _reconcile_families(controllers: list[Measured]) -> Iterable[Family]:
     label = ["controller"]
-    total = CounterMetricFamily(
-        "controller_runtime_reconcile", "Reconciles by result.", labels=["controller", "result"]
-    )
-    seconds = HistogramMetricFamily(
-        "controller_runtime_reconcile_time_seconds", "Duration of reconciles.", labels=label
-    )
+    total = Family("counter", "controller_runtime_reconcile", "Reconciles by result.", labels=["controller", "result"])
+    seconds = Family("histogram", "controller_runtime_reconcile_time_seconds", "Duration of reconciles.", labels=label)
     for c in controllers:
         for result in ("success", "error", "requeue", "requeue_after"):
-            total.add_metric([c.name, result], getattr(c.stats, result))
+            total.add([c.name, result], getattr(c.stats, result))
         # A worker has a key exactly while it reconciles it, so one observation serves both metrics.
         work = c.queue.state.work_seconds
-        seconds.add_metric([c.name], work.buckets(RECONCILE_BUCKETS), work.total)
+        seconds.add_histogram([c.name], work.buckets(RECONCILE_BUCKETS), work.total)
     yield total
     yield seconds
     counters = (
@@ -125,54 +118,55 @@ def _reconcile_families(controllers: list[Measured]) -> Iterable[Metric]:
         ("steersman_reconcile_conflicts", "Reconciles retried after a 409 Conflict.", "conflicts"),
     )
     for name, doc, field in counters:
-        family = CounterMetricFamily(name, doc, labels=label)
+        family = Family("counter", name, doc, labels=label)
         for c in controllers:
-            family.add_metric([c.name], getattr(c.stats, field))
+            family.add([c.name], getattr(c.stats, field))
         yield family
     gauges = (
         ("controller_runtime_max_concurrent_reconciles", "Number of workers.", "workers"),
         ("controller_runtime_active_workers", "Workers that are reconciling now.", "active"),
     )
     for name, doc, field in gauges:
-        gauge = GaugeMetricFamily(name, doc, labels=label)
+        gauge = Family("gauge", name, doc, labels=label)
         for c in controllers:
-            gauge.add_metric([c.name], getattr(c.stats, field))
+            gauge.add([c.name], getattr(c.stats, field))
         yield gauge
-    handlers = CounterMetricFamily(
+    handlers = Family(
+        "counter",
         "steersman_handler_errors",
         "Exceptions in predicates and mappers.",
         labels=["controller", "handler"],
     )
     for c in controllers:
         for handler, count in list(c.stats.handler_errors.items()):
-            handlers.add_metric([c.name, handler], count)
+            handlers.add([c.name, handler], count)
     yield handlers
 
 
-def _queue_families(controllers: list[Measured]) -> Iterable[Metric]:
+def _queue_families(controllers: list[Measured]) -> Iterable[Family]:
     names = ["name", "controller"]
-    depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker.", labels=[*names, "priority"])
-    adds = CounterMetricFamily("workqueue_adds", "Keys that became ready.", labels=names)
-    waits = HistogramMetricFamily("workqueue_queue_duration_seconds", "Time from ready to a worker.", labels=names)
-    works = HistogramMetricFamily("workqueue_work_duration_seconds", "Time with a worker.", labels=names)
-    retries = CounterMetricFamily("workqueue_retries", "Retries after a failure.", labels=names)
-    unfinished = GaugeMetricFamily(
-        "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed.", labels=names
+    depth = Family("gauge", "workqueue_depth", "Keys that wait for a worker.", labels=[*names, "priority"])
+    adds = Family("counter", "workqueue_adds", "Keys that became ready.", labels=names)
+    waits = Family("histogram", "workqueue_queue_duration_seconds", "Time from ready to a worker.", labels=names)
+    works = Family("histogram", "workqueue_work_duration_seconds", "Time with a worker.", labels=names)
+    retries = Family("counter", "workqueue_retries", "Retries after a failure.", labels=names)
+    unfinished = Family(
+        "gauge", "workqueue_unfinished_work_seconds", "Seconds of work in progress, summed.", labels=names
     )
-    longest = GaugeMetricFamily(
-        "workqueue_longest_running_processor_seconds", "Age of the longest reconcile.", labels=names
+    longest = Family(
+        "gauge", "workqueue_longest_running_processor_seconds", "Age of the longest reconcile.", labels=names
     )
     for c in controllers:
         queue, state, labels = c.queue, c.queue.state, [c.name, c.name]
         for priority, count in state.depths().items():
-            depth.add_metric([*labels, str(priority)], count)
-        adds.add_metric(labels, sum(state.adds().values()))
-        waits.add_metric(labels, state.queue_seconds.buckets(), state.queue_seconds.total)
-        works.add_metric(labels, state.work_seconds.buckets(DURATION_BUCKETS), state.work_seconds.total)
-        retries.add_metric(labels, state.retries)
+            depth.add([*labels, str(priority)], count)
+        adds.add(labels, sum(state.adds().values()))
+        waits.add_histogram(labels, state.queue_seconds.buckets(), state.queue_seconds.total)
+        works.add_histogram(labels, state.work_seconds.buckets(DURATION_BUCKETS), state.work_seconds.total)
+        retries.add(labels, state.retries)
         ages = _ages(queue)
-        unfinished.add_metric(labels, sum(ages))
-        longest.add_metric(labels, max(ages, default=0.0))
+        unfinished.add(labels, sum(ages))
+        longest.add(labels, max(ages, default=0.0))
     yield from (depth, adds, waits, works, retries, unfinished, longest)
 
 
@@ -182,4 +176,4 @@ def _ages(queue: WorkQueue[Any]) -> list[float]:
 
 
 collector = RuntimeCollector()
-REGISTRY.register(collector)
+register(collector)

@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from prometheus_client.exposition import choose_encoder
-
 from steersman.client import Client, ClientError
 from steersman.models import dynamic
 from steersman.operator.health import Health
@@ -26,8 +24,8 @@ from steersman.operator.http_server import Answer, Route, ThreadServer, Visit
 from steersman.operator.settings import Settings, SettingsError, parse_address
 from steersman.pki.sockets import ClosingSocket
 from steersman.telemetry.clock import Now, utc_now
+from steersman.telemetry.exposition import exposition
 from steersman.telemetry.log import get_logger
-from steersman.telemetry.metrics import REGISTRY
 
 __all__ = ["Certificates", "MetricsAuthorizer", "metrics_route", "serve_metrics", "serve_probes"]
 
@@ -46,8 +44,8 @@ def metrics_route() -> Route:
     """Return `/metrics` in the format that the scraper requests."""
 
     def route(visit: Visit) -> Answer:
-        encode, content_type = choose_encoder(visit.headers.get("accept", ""))
-        return Answer(200, encode(REGISTRY), content_type)
+        body, content_type = exposition(visit.headers.get("accept", ""))
+        return Answer(200, body, content_type)
 
     return route
 

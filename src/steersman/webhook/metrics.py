@@ -28,4 +28,4 @@ PANICS = counter("controller_runtime_webhook_panics", "Total number of webhook p
 CERTIFICATE_EXPIRY = gauge(
     "steersman_webhook_certificate_expiry_timestamp_seconds",
     "Expiry of the certificate that this replica uses, in seconds since the epoch",
-)
+).labels()
