@@ -80,9 +80,10 @@ $(VENV)/.bench: $(READY) requirements/bench.txt
 bench: $(VENV)/.bench ## Run the benchmarks side by side with the peers, within 20 minutes (ARGS="ROW --runs 5": doubt a row)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-$(VENV)/.docs: $(READY) requirements/docs.txt
+$(VENV)/.docs: $(READY) requirements/docs.txt hack/docs_scripts.py
 	@$(BIN)/python -m venv $(VENV)/docs
 	@$(VENV)/docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@$(BIN)/python hack/docs_scripts.py $(VENV)/docs/scripts
 	@touch $@
 
 docs: $(VENV)/.docs ## Build the documentation site into build/site (ARGS=serve: show it and follow changes)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client.registry import Collector
-
 from codegen.sources import ROOT
 from steersman.cli import doctor_checks
 from steersman.metrics import REGISTRY, histogram
@@ -66,13 +64,17 @@ def metrics() -> tuple[Described, ...]:
     return tuple(sorted(found, key=lambda metric: metric.name))
 
 
-def _families(collector: Collector) -> Iterator[Described]:
-    labels: Any = vars(collector).get("_labelnames", vars(collector).get("_labels"))
-    described: Any = collector
-    for family in described.describe():
-        names: Any = labels if labels is not None else vars(family)["_labelnames"]
+def _families(collector: Any) -> Iterator[Described]:
+    for family in collector.describe():
+        names = _labels(collector) or _labels(family)
         suffix = "_total" if family.type == "counter" else ""
-        yield Described(family.name + suffix, family.type, tuple(names), family.documentation.rstrip(".") + ".")
+        yield Described(family.name + suffix, family.type, names, family.documentation.rstrip(".") + ".")
+
+
+def _labels(declared: object) -> tuple[str, ...]:
+    """Return the label names of a metric or a family, which prometheus-client has no public name for."""
+    facts = vars(declared)
+    return tuple(facts.get("_labelnames") or facts.get("_labels") or ())
 
 
 def _metrics_page() -> Iterator[str]:
