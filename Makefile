@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-real test-foreign test-pythons test-compiled conformance conformance-quick fuzz lint types imports check format generate controlplane wheels bench lock clean
+.PHONY: help demo docs test test-real test-node test-foreign test-pythons test-compiled conformance conformance-quick fuzz lint types imports check format generate controlplane wheels bench lock clean
 
 help: ## Show what can be done here
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[36m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ test: $(READY) ## Run the tests that need no real control plane and do not take 
 
 test-real: $(READY) controlplane ## Run all tests, with the real control plane mandatory
 	@STEERSMAN_REQUIRE_CONTROLPLANE=1 bash hack/tests.sh
+
+test-node: $(READY) ## Run the tests that need containers, on a real node (Linux, as root; first build: 15 minutes)
+	@sh hack/controlplane/build.sh --node
+	@$(BIN)/python -m pytest -q --cluster=node tests/node $(ARGS)
 
 test-foreign: $(READY) ## Run other projects' clients and test suites on the embedded cluster (first build: 20 minutes)
 	@bash hack/foreign.sh && bash hack/upstream.sh

@@ -250,13 +250,17 @@ class ControlPlane(Cluster):
 
     def _start(self, audit: AuditPolicy) -> None:
         atexit.register(self.close)
-        write_files(self._layout, self._authority, audit)
+        self._prepare(audit)
         at, binaries = self._layout, self.binaries
         self._run("etcd", commands.etcd(binaries.require("etcd", "A control plane"), at))
         self._run_apiserver()
         self._wait_for_apiserver()
         self._run_controllers()
         self._wait_for_controllers()
+
+    def _prepare(self, audit: AuditPolicy) -> None:
+        """Write the files that the components read at their start."""
+        write_files(self._layout, self._authority, audit)
 
     def _run(self, name: str, command: list[str]) -> None:
         self._components[name] = Component(name, command, log=self._layout.log(name))

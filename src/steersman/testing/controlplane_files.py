@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -20,23 +21,40 @@ from steersman.testing.controlplane_pki import authority as new_authority
 from steersman.testing.controlplane_pki import signing_keys, write_pair
 
 _PREFIX = "steersman-controlplane-"
+_HOSTS = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
 
-_IDENTITIES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+Identity = tuple[str, str, tuple[str, ...]]
+"""File name, user and groups of a client."""
+
+_IDENTITIES: tuple[Identity, ...] = (
     ("admin", "admin", ("system:masters",)),
     ("controller-manager", "system:kube-controller-manager", ("system:masters",)),
     ("scheduler", "system:kube-scheduler", ()),
 )
-"""File name, user and groups of the components."""
 
 
-def write_files(at: Layout, authority: Authority, audit: AuditPolicy) -> None:
-    """Write all files that the components read at their start."""
+def write_files(
+    at: Layout,
+    authority: Authority,
+    audit: AuditPolicy,
+    *,
+    hosts: Sequence[str] = (),
+    identities: Sequence[Identity] = (),
+) -> None:
+    """Write all files that the components read at their start.
+
+    Args:
+        at: The directory and the ports.
+        authority: The authority of the cluster.
+        audit: The audit policy.
+        hosts: More addresses and names of the API server.
+        identities: More clients, each with a certificate and a kubeconfig.
+    """
     pki = at.pki("")
     for directory in (pki, at.log("").parent):
         directory.mkdir(parents=True, exist_ok=True)
     write_pair(authority.pair, pki, "ca")
-    hosts = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")
-    write_pair(authority.serving("kube-apiserver", hosts, client=True), pki, "apiserver")
+    write_pair(authority.serving("kube-apiserver", (*_HOSTS, *hosts), client=True), pki, "apiserver")
     # A separate authority: a client certificate of the cluster must not give access to etcd.
     etcd_authority = new_authority("steersman-test-etcd")
     write_pair(etcd_authority.pair, pki, "etcd-ca")
@@ -45,7 +63,7 @@ def write_files(at: Layout, authority: Authority, audit: AuditPolicy) -> None:
     write_private(at.pki("service-account.key"), private)
     write_private(at.pki("service-account.pub"), public)
     cluster = cluster_at(at.server, authority.cert_pem)
-    for name, user, groups in _IDENTITIES:
+    for name, user, groups in (*_IDENTITIES, *identities):
         pair = authority.client(user, groups=groups)
         write_pair(pair, pki, name)
         write_kubeconfig(at.kubeconfig(name), cluster=cluster, user=certificate_user(pair), name=name)

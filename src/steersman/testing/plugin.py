@@ -3,7 +3,8 @@
 Every pytest run loads it if Steersman is installed, so it imports nothing until a fixture is used. The default cluster
 is the embedded one; `--cluster` selects another. Tests marked `realcluster` run on a real kube-apiserver with
 `--cluster=real` or `STEERSMAN_REQUIRE_CONTROLPLANE=1`; with the latter, a missing one fails the tests instead of
-skipping them. With `realcluster = "available"` in the pytest configuration they run on any available one.
+skipping them. With `realcluster = "available"` in the pytest configuration they run on any available one. Tests marked
+`node` need a kubelet with containers, and run with `--cluster=node` (Linux, as root).
 
     def test_it(cluster, operator):
         cluster.apply("config/crd", "samples/app.yaml")
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 _REQUIRE = "STEERSMAN_REQUIRE_CONTROLPLANE"
 _INI = "realcluster"
-_CHOICES = "`embedded`, `real`, `kubeconfig` or `kubeconfig=PATH`"
+_CHOICES = "`embedded`, `real`, `node`, `kubeconfig` or `kubeconfig=PATH`"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,10 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("steersman").addoption(
         "--cluster",
         default="embedded",
-        metavar="embedded|real|kubeconfig[=PATH]",
+        metavar="embedded|real|node|kubeconfig[=PATH]",
         help="What `cluster` is: `embedded` runs one in this process (the default); `real` starts a kube-apiserver of "
-        "our own; `kubeconfig` uses the cluster of $KUBECONFIG or ~/.kube/config, `kubeconfig=PATH` that of PATH. Use "
-        "a cluster that may be written to.",
+        "our own; `node` starts one with a kubelet and containers (Linux, as root); `kubeconfig` uses the "
+        "cluster of $KUBECONFIG or ~/.kube/config, `kubeconfig=PATH` that of PATH. Use a cluster that may be written "
+        "to.",
     )
 
 
@@ -60,8 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "cluster(fresh=True, nodes=1, ready_after=0.0, …): a whole embedded cluster, or control plane with "
         "--cluster=real, for this test alone; the words are those of its `start`",
     )
+    config.addinivalue_line(
+        "markers",
+        "node: needs a kubelet with containers; skipped without --cluster=node",
+    )
     choice = str(config.getoption("--cluster"))
-    if choice not in ("embedded", "real") and choice.partition("=")[0] != "kubeconfig":
+    if choice not in ("embedded", "real", "node") and choice.partition("=")[0] != "kubeconfig":
         raise pytest.UsageError(f"--cluster={choice}: expected {_CHOICES}")
     if (when := str(config.getini(_INI))) not in ("asked", "available"):
         raise pytest.UsageError(f"{_INI} = {when}: expected `asked` or `available`")
@@ -76,6 +82,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip or fail marked tests if there is no cluster for them."""
+    if item.get_closest_marker("node") is not None and item.config.getoption("--cluster") != "node":
+        pytest.skip("needs a real node: run pytest --cluster=node, on Linux as root")
     marker = item.get_closest_marker("realcluster")
     if marker is None:
         return
@@ -166,6 +174,8 @@ class _Shared:
         if choice not in self._started:
             if choice == "real":
                 _demand_binaries()
+            elif choice == "node":
+                _demand_node()
             self._started[choice] = self._stack.enter_context(_start(choice))
         return self._started[choice]
 
@@ -179,6 +189,12 @@ def _start(choice: str, **options: Any) -> Cluster:
         from steersman.testing.embedded import EmbeddedCluster
 
         return EmbeddedCluster.start(**options)
+    if choice == "node":
+        from steersman.testing.real_node import RealNode
+
+        if "nodes" in options:
+            pytest.skip("a real node is one node: a test of several needs --cluster=embedded or --cluster=real")
+        return RealNode.start(**options)
     from steersman.testing.controlplane import ControlPlane
 
     kind, _, path = choice.partition("=")
@@ -218,3 +234,10 @@ def _demand_binaries(*components: str) -> None:
     if _required():
         pytest.fail(f"{_REQUIRE} is set, and: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+def _demand_node() -> None:
+    from steersman.testing.real_node import unavailable
+
+    if (reason := unavailable()) is not None:
+        pytest.fail(f"--cluster=node: {reason}", pytrace=False)

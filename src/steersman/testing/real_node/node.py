@@ -1,0 +1,201 @@
+"""A real Kubernetes cluster of one node: control plane, kubelet, kube-proxy, containerd, runc and CoreDNS.
+
+Everything runs in namespaces and control groups of its own, as processes of this machine. The host keeps its mounts,
+addresses, routes, packet filters and kernel settings. The API server listens on loopback of the host, too.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from steersman.testing.controlplane import ControlPlane
+from steersman.testing.controlplane_audit import AuditPolicy
+from steersman.testing.controlplane_binaries import Binaries
+from steersman.testing.controlplane_files import Identity, write_files
+from steersman.testing.controlplane_pki import write_pair
+from steersman.testing.controlplane_process import Component, ComponentError
+from steersman.testing.real_node import configuration, dns, forward, programs
+from steersman.testing.real_node.configuration import NODE_ADDRESS, NODE_NAME, SERVICE_ADDRESS, NodeLayout
+from steersman.testing.real_node.image_archive import program_image
+from steersman.testing.real_node.namespaces import Namespaces
+
+__all__ = ["RealNode"]
+
+_IDENTITIES: Final[tuple[Identity, ...]] = (
+    ("node", f"system:node:{NODE_NAME}", ("system:nodes",)),
+    ("proxy", "system:kube-proxy", ()),
+    ("kubelet-client", "kube-apiserver-kubelet-client", ("system:masters",)),
+)
+_HOSTS: Final = (NODE_ADDRESS, SERVICE_ADDRESS, NODE_NAME, "kubernetes.default.svc.cluster.local")
+_MAX_OPEN_FILES: Final = 1_000_000
+_IMPORT_SECONDS: Final = 300.0
+
+
+class RealNode(ControlPlane):
+    """A control plane with one real node, that this process started with `start`; Linux, as root.
+
+    Containers run from images that `import_images` brought; nothing is pulled. All of it ends with `close`, and with
+    this process, however it ends.
+    """
+
+    _namespaces: Namespaces | None = None
+
+    @classmethod
+    def start(
+        cls,
+        *,
+        controller_manager: bool | None = None,
+        scheduler: bool | None = None,
+        audit: AuditPolicy | None = None,
+        apiserver_args: Sequence[str] = (),
+        controller_manager_args: Sequence[str] = (),
+        scheduler_args: Sequence[str] = (),
+        ready_after: float | None = None,
+        binaries: Binaries | None = None,
+        directory: Path | None = None,
+        timeout: float = 120.0,
+    ) -> Self:
+        """Start the cluster, and return when the node and the cluster's DNS are ready.
+
+        The arguments are those of `ControlPlane.start`. `ready_after` is of no use here.
+
+        Raises:
+            Unavailable: This machine cannot run a real node.
+            BinariesNotFoundError: A binary is missing.
+            ComponentError: A component ended or did not become ready; the message has the end of its log.
+        """
+        if (reason := programs.unavailable()) is not None:
+            raise programs.Unavailable(reason)
+        return super().start(
+            controller_manager=True if controller_manager is None else controller_manager,
+            scheduler=True if scheduler is None else scheduler,
+            audit=audit,
+            apiserver_args=apiserver_args,
+            controller_manager_args=controller_manager_args,
+            scheduler_args=scheduler_args,
+            ready_after=ready_after,
+            binaries=binaries,
+            directory=directory,
+            timeout=timeout,
+        )
+
+    @property
+    def at(self) -> NodeLayout:
+        """The files of the node."""
+        return NodeLayout(self._layout)
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """The namespaces of the node."""
+        if self._namespaces is None:
+            raise ComponentError("the node has not started or is closed")
+        return self._namespaces
+
+    def add_node(
+        self,
+        name: str,
+        *,
+        cpu: str = "64",
+        memory: str = "256Gi",
+        pods: int = 10_000,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raise `UnsupportedError`: the cluster has its one real node."""
+        raise self._unsupported("adding simulated nodes to a real one")
+
+    def inside(self, *command: str, timeout: float = 60.0) -> str:
+        """Run a command in the namespaces of the node and return its output. Raises `ComponentError`."""
+        done = subprocess.run(  # noqa: S603 - no shell; the arguments are the test's own
+            self.namespaces.inside(command),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            env={"PATH": programs.SEARCH_PATH},
+        )
+        if done.returncode:
+            raise ComponentError(f"{' '.join(command)} ended with status {done.returncode}: {done.stderr.strip()}")
+        return done.stdout
+
+    def import_images(self, *archives: Path) -> None:
+        """Load the images of archives (OCI or docker) into containerd. Raises `ComponentError`."""
+        for archive in archives:
+            self.inside(
+                "ctr", f"--address={self.at.runtime_socket}", "--namespace=k8s.io", "images", "import",
+                str(archive.absolute()), timeout=_IMPORT_SECONDS,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """Stop all components and containers, and delete their files, namespaces and control groups."""
+        if self._namespaces is not None:
+            self._namespaces.close()
+            self._namespaces = None
+        super().close()
+
+    def _prepare(self, audit: AuditPolicy) -> None:
+        self._apiserver_args = (*configuration.apiserver_arguments(self._layout), *self._apiserver_args)
+        write_files(self._layout, self._authority, audit, hosts=_HOSTS, identities=_IDENTITIES)
+        pair = self._authority.serving(f"system:node:{NODE_NAME}", (NODE_NAME, NODE_ADDRESS, "127.0.0.1"))
+        write_pair(pair, self._layout.pki(""), "kubelet")
+        self.at.home.mkdir(mode=0o711)
+        self._namespaces = Namespaces(
+            self.directory, log=self._layout.log("namespaces"), keep_directory=self._keep_directory
+        )
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        texts = configuration.files(
+            self.at,
+            cgroup=self._namespaces.cgroup,
+            max_open_files=_MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else min(limit, _MAX_OPEN_FILES),
+        )
+        for path, text in texts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        ports = (str(self._layout.ports.apiserver), str(self._layout.ports.scheduler))
+        forwarder = [sys.executable, "-I", "-S", str(Path(forward.__file__)), str(self._namespaces.first_process)]
+        super()._run("forward", [*forwarder, *ports])
+        self._run("containerd", configuration.containerd(_on_path("containerd"), self.at))
+
+    def _run(self, name: str, command: list[str]) -> None:
+        """Run a component in the namespaces of the node."""
+        self._components[name] = Component(
+            name,
+            self.namespaces.inside(command),
+            log=self._layout.log(name),
+            env={"PATH": programs.SEARCH_PATH},
+        )
+
+    def _start(self, audit: AuditPolicy) -> None:
+        super()._start(audit)
+        found = programs.Programs(self.binaries)
+        self._run("kubelet", configuration.kubelet(found.built("kubelet"), self.at))
+        self._run("kube-proxy", configuration.kube_proxy(found.built("kube-proxy"), self.at))
+        self._import_own_images(found)
+        self.apply(*dns.objects())
+        self._wait(self._node_is_ready, f"node {NODE_NAME}")
+        self.wait("deployment", dns.NAME, "Available", namespace=dns.NAMESPACE, within=self._timeout)
+
+    def _import_own_images(self, found: programs.Programs) -> None:
+        for name, image in (("pause", configuration.PAUSE_IMAGE), ("coredns", dns.IMAGE)):
+            archive = self.at.home / f"{name}.tar"
+            program_image(found.built(name), image, archive)
+            self.import_images(archive)
+            archive.unlink()
+
+    def _node_is_ready(self) -> bool:
+        node = self.get("node", NODE_NAME)
+        conditions: list[dict[str, Any]] = [] if node is None else node["status"].get("conditions", [])
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _on_path(name: str) -> str:
+    found = shutil.which(name, path=programs.SEARCH_PATH)
+    if found is None:
+        raise programs.Unavailable(f"{name} is not installed")
+    return found
