@@ -72,7 +72,7 @@ LIST = {"type": "array", "items": TEXT}
     ("old", "new", "words"),
     [
         (TEXT, NUMBER, "was string, is integer"),
-        (TEXT, None, "is gone; values are pruned"),
+        (TEXT, None, "was removed; values are pruned"),
         (TEXT, {**TEXT, "enum": ["a"]}, "only 'a' are allowed now"),
         ({**TEXT, "enum": ["a", "b"]}, {**TEXT, "enum": ["b", "c"]}, "'a' is not allowed any more"),
         (TEXT, {**TEXT, "pattern": "^a"}, "pattern is '^a'"),
@@ -151,11 +151,13 @@ def test_a_stored_version_must_not_go():
     new = copy.deepcopy(old)
     del new["spec"]["versions"][0]
     new["spec"]["versions"][0]["storage"] = True
-    assert "is gone, but objects are stored in it" in said(old, new)[0]
+    assert "was removed, but objects are stored in it" in said(old, new)[0]
 
     old["spec"]["versions"][0] |= {"storage": False, "served": False}
     old["spec"]["versions"][1]["storage"] = True
-    assert said(old, new) == ["compatible things.x.io version v1: is gone; it was not served, and is not stored"]
+    assert said(old, new) == [
+        "compatible things.x.io version v1: was removed; it was not served and no object is stored in it"
+    ]
     old["status"] = {"storedVersions": ["v1", "v2"]}
     assert said(old, new)[0].startswith("breaking")
 
@@ -163,9 +165,9 @@ def test_a_stored_version_must_not_go():
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"subresources": {}}, "breaking things.x.io v1 subresources.status: is gone"),
+        ({"subresources": {}}, "breaking things.x.io v1 subresources.status: was removed"),
         ({"served": False}, "breaking things.x.io v1: is not served any more"),
-        ({"name": "v2"}, "breaking things.x.io version v1: is gone, but objects are stored"),
+        ({"name": "v2"}, "breaking things.x.io version v1: was removed, but objects are stored"),
         ({"deprecated": True}, "note things.x.io v1: is deprecated"),
     ],
 )
@@ -180,7 +182,7 @@ def test_names_scope_and_whole_crds_are_compared():
     found = said(crd({}), new)
     assert found == [
         "breaking things.x.io spec.scope: was 'Namespaced', is 'Cluster'",
-        "note things.x.io spec.names.shortNames: 'th' is gone; commands that use it fail",
+        "note things.x.io spec.names.shortNames: 'th' was removed; commands that use it fail",
     ]
     assert "all its objects would be deleted" in str(changes_between([crd({})], [])[0])
     assert [change.severity for change in changes_between([], [crd({})])] == ["compatible"]
@@ -198,7 +200,7 @@ def test_the_command_tells_and_fails(command, tmp_path):
     code, out, _ = command("old.yaml", "new.yaml")
     assert code == 1
     assert out == (
-        "breaking   things.x.io v1 spec.a: is gone; values are pruned, and strict clients refused\n"
+        "breaking   things.x.io v1 spec.a: was removed; values are pruned, and strict requests with it fail\n"
         "1 breaking change; 1 compatible (--all shows them)\n"
     )
     assert "compatible things.x.io v1 spec.b: is new" in command("old.yaml", "new.yaml", "--all")[1]
@@ -208,7 +210,7 @@ def test_the_command_tells_and_fails(command, tmp_path):
     assert code == 1
     assert json.loads(out)[0] == {
         "severity": "breaking", "crd": "things.x.io", "version": "v1", "path": "spec.a",
-        "text": "is gone; values are pruned, and strict clients refused",
+        "text": "was removed; values are pruned, and strict requests with it fail",
     }  # fmt: skip
 
 

@@ -75,10 +75,10 @@ def test_in_a_project_its_operator_is_checked_without_being_named(command, tmp_p
     (tmp_path / "PROJECT").write_text("package: patient\n")
     out = command()[1]
     assert "crds: " in out
-    assert "rights: " in out
+    assert "permissions: " in out
 
 
-def test_an_operator_s_crds_are_looked_at(command, cluster):
+def test_an_operators_crds_are_checked(command, cluster):
     code, out = command("patient:operator")
     assert code == 1
     assert "fail  crds: sites.doctor.steersman.dev is not installed\n      steersman install" in out
@@ -86,8 +86,8 @@ def test_an_operator_s_crds_are_looked_at(command, cluster):
     cluster.apply(crd())
     code, out = command("patient:operator")
     assert code == 0, out
-    assert "ok    crds: sites.doctor.steersman.dev is installed, and serves v1" in out
-    assert "permissions of the operator's roles are given" in out
+    assert "ok    crds: sites.doctor.steersman.dev is installed and serves v1" in out
+    assert "permissions of the operator's roles are granted" in out
 
     other = copy.deepcopy(crd())
     other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["extra"] = {
@@ -97,14 +97,14 @@ def test_an_operator_s_crds_are_looked_at(command, cluster):
     code, out = command("patient:operator", "--output", "json")
     (found,) = [f for f in json.loads(out[out.index("[") :]) if f["check"] == "crds"]
     assert found["level"] == "warn"
-    assert "spec.extra: is gone" in found["text"]
+    assert "spec.extra: was removed" in found["text"]
     assert "steersman diff --cluster" in found["hint"]
 
 
 def test_rights_that_a_service_account_lacks_are_named(command):
     code, out = command("patient:operator", "--as", "system:serviceaccount:sites-system:sites")
     assert code == 1
-    assert "fail  rights: not allowed to create configmaps" in out
+    assert "fail  permissions: not allowed to create configmaps" in out
     assert "apply config/rbac" in out
     assert "skip  crds" in out
 
@@ -208,8 +208,8 @@ class Server:
 @pytest.mark.parametrize(
     ("ours", "level", "words"),
     [
-        (0.5, "ok", "in step"),
-        (2.9, "ok", "in step"),
+        (0.5, "ok", "differs"),
+        (2.9, "ok", "differs"),
         (5.5, "warn", "4 s ahead"),
         (-5.0, "warn", "5 s behind"),
         (120.0, "fail", "119 s ahead"),

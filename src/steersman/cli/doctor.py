@@ -68,8 +68,8 @@ def doctor(
             typer.echo(f"{finding.level:4}  {finding.check}: {finding.text}")
             if finding.hint:
                 typer.echo(f"      {finding.hint}")
-        said = ", ".join(f"{counts[level]} {word}" for level, word in (("fail", "failed"), ("warn", "to look at")))
-        typer.echo(said if counts["fail"] or counts["warn"] else "all is well")
+        summary = ", ".join(f"{counts[level]} {word}" for level, word in (("fail", "failed"), ("warn", "warnings")))
+        typer.echo(summary if counts["fail"] or counts["warn"] else "no problems found")
     if counts["fail"]:
         raise typer.Exit(1)
 
@@ -110,7 +110,7 @@ async def _examine(
         try:
             async with asyncio.timeout(_TIMEOUT):
                 found += [f async for f in checks.check_server(client)]
-                for check in _rest(client, operator, namespace, namespaces):
+                for check in _server_checks(client, operator, namespace, namespaces):
                     found += await _guarded(check)
         except Unauthorized:
             found.append(_refused(config.context, _files(kubeconfig)))
@@ -118,7 +118,7 @@ async def _examine(
             found.append(Finding("fail", "identity", f"no credentials: {problem}"))
         except (ClientError, TimeoutError) as problem:
             hint = "is the cluster running, and the server's address right?"
-            found.append(Finding("fail", "server", str(problem) or "no answer in a minute", hint))
+            found.append(Finding("fail", "server", str(problem) or "no response within a minute", hint))
     return found
 
 
@@ -135,7 +135,9 @@ def _refused(context: str, files: list[Path]) -> Finding:
     return Finding("fail", "identity", text, hint)
 
 
-def _rest(client: Any, operator: Operator | None, namespace: str | None, namespaces: tuple[str, ...]) -> list[Any]:
+def _server_checks(
+    client: Any, operator: Operator | None, namespace: str | None, namespaces: tuple[str, ...]
+) -> list[Any]:
     from steersman.cli import doctor_checks as checks
     from steersman.cli.doctor_webhooks import check_webhooks
 
@@ -149,11 +151,11 @@ def _rest(client: Any, operator: Operator | None, namespace: str | None, namespa
             wanted = crds(classes)
         except ManifestError as wrong:
             raise LoadError("\nerror: ".join(wrong.problems), 1) from None
-        mine = {cls.__resource__.crd_name for cls in classes}
+        own = {cls.__resource__.crd_name for cls in classes}
         infos = [view.info for view in operator.kinds()]
-        needed = [(i.api_version, i.plural) for i in infos if f"{i.plural}.{i.group}" not in mine]
+        needed = [(i.api_version, i.plural) for i in infos if f"{i.plural}.{i.group}" not in own]
         found.append(
-            checks.check_rights(client, grants(operator, namespace, namespaces, secure=False, certificates=False))
+            checks.check_permissions(client, grants(operator, namespace, namespaces, secure=False, certificates=False))
         )
         found.append(checks.check_crds(client, wanted, sorted(set(needed))))
     return [*found, check_webhooks(client, datetime.now(UTC))]

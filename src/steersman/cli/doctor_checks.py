@@ -26,7 +26,7 @@ __all__ = [
     "check_identity",
     "check_imports",
     "check_local",
-    "check_rights",
+    "check_permissions",
     "check_server",
 ]
 
@@ -64,7 +64,7 @@ def check_imports(root: Path) -> Iterator[Finding]:
         level: Level = "fail" if problem.certain else "warn"
         yield Finding(level, "imports", f"{problem.place}: {problem.text}", problem.hint)
     if not problems:
-        yield Finding("ok", "imports", "every module that is imported comes with a dependency")
+        yield Finding("ok", "imports", "each imported module belongs to a declared dependency")
 
 
 def check_config(config: Any, files: Iterable[Path]) -> Iterator[Finding]:
@@ -96,7 +96,7 @@ async def check_server(client: Client) -> AsyncIterator[Finding]:
     elif version < _SELECTABLE:
         yield Finding("warn", "server", f"{text} ignores Selectable fields", "upgrade to 1.32, or use labels")
     elif version > _NEWEST:
-        yield Finding("ok", "server", f"{text}, newer than what this version is tested with")
+        yield Finding("ok", "server", f"{text}, newer than the versions that this release is tested with")
     else:
         yield Finding("ok", "server", text)
 
@@ -108,7 +108,7 @@ async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator
     after = now()
     date = answer.headers.get("date")
     if date is None:
-        yield Finding("skip", "clock", "the server's answers have no date")
+        yield Finding("skip", "clock", "the server's responses have no Date header")
         return
     theirs = parsedate_to_datetime(date).timestamp()
     # The server's second began in [theirs, theirs + 1), and the request took place in [before, after].
@@ -121,7 +121,7 @@ async def check_clock(client: Client, now: Callable[[], float]) -> AsyncIterator
             level, "clock", text, "synchronise it (chrony, systemd-timesyncd): tokens and leases depend on it"
         )
     else:
-        yield Finding("ok", "clock", "in step with the server's, within 2 s")
+        yield Finding("ok", "clock", "differs from the API server's by less than 2 s")
 
 
 async def check_identity(client: Client) -> AsyncIterator[Finding]:
@@ -135,21 +135,21 @@ async def check_identity(client: Client) -> AsyncIterator[Finding]:
     user: dict[str, Any] = answer["status"].get("userInfo") or {}
     groups = ", ".join(user.get("groups") or ())
     if user.get("username") == "system:anonymous":
-        yield Finding("fail", "identity", "the server knows no user behind our requests", "give credentials")
+        yield Finding("fail", "identity", "the server treats the requests as anonymous", "configure credentials")
     else:
         yield Finding("ok", "identity", f"{user.get('username')}" + (f" of {groups}" if groups else ""))
 
 
-async def check_rights(client: Client, grants: Sequence[Grant]) -> AsyncIterator[Finding]:
+async def check_permissions(client: Client, grants: Sequence[Grant]) -> AsyncIterator[Finding]:
     """Check the permissions of the operator's roles, one by one, because wildcards and several roles add up."""
     missing = [grant for grant in grants if not await _may(client, grant)]
     for grant in missing[:10]:
         hint = "apply config/rbac (`steersman manifests`), or run as its ServiceAccount with --as"
-        yield Finding("fail", "rights", f"not allowed to {grant}", hint)
+        yield Finding("fail", "permissions", f"not allowed to {grant}", hint)
     if len(missing) > 10:
-        yield Finding("fail", "rights", f"nor {len(missing) - 10} other things", "apply config/rbac")
+        yield Finding("fail", "permissions", f"{len(missing) - 10} more permissions are missing", "apply config/rbac")
     if not missing:
-        yield Finding("ok", "rights", f"all {len(grants)} permissions of the operator's roles are given")
+        yield Finding("ok", "permissions", f"all {len(grants)} permissions of the operator's roles are granted")
 
 
 async def _may(client: Client, grant: Grant) -> bool:
@@ -182,7 +182,7 @@ async def check_crds(
             )
             continue
         except Forbidden:
-            yield Finding("skip", "crds", f"{name}: not allowed to look at CRDs")
+            yield Finding("skip", "crds", f"{name}: not allowed to get CRDs")
             continue
         problems = list(_crd_problems(name, live))
         for problem in problems:
@@ -192,17 +192,17 @@ async def check_crds(
         changes = [c for c in changes_between([live], [crd]) if c.severity != "note"]
         if changes:
             more = f" and {len(changes) - 1} more" if len(changes) > 1 else ""
-            text = f"{name} is another one than the operator's: {changes[0]}{more}"
+            text = f"{name} differs from the operator's CRD: {changes[0]}{more}"
             yield Finding(
                 "warn", "crds", text, "steersman install; `steersman diff --cluster config/crd` shows what changes"
             )
         else:
             served = ", ".join(v["name"] for v in live["spec"]["versions"] if v.get("served"))
-            yield Finding("ok", "crds", f"{name} is installed, and serves {served}")
+            yield Finding("ok", "crds", f"{name} is installed and serves {served}")
     for api_version, plural in needed:
         found = await _served(client, api_version)
         if found is not None and plural not in found:
-            yield Finding("fail", "crds", f"{plural} of {api_version} is not served", "install what defines it")
+            yield Finding("fail", "crds", f"{plural} of {api_version} is not served", "install its CRD or API server")
 
 
 def _crd_problems(name: str, live: Mapping[str, Any]) -> Iterator[Finding]:

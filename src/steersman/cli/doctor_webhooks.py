@@ -50,7 +50,7 @@ async def check_webhooks(client: Client, now: datetime) -> AsyncIterator[Finding
             webhook: dict[str, Any] = conversion.get("webhook") or {}
             async for finding in _hook(client, subject, webhook.get("clientConfig") or {}, True, now):
                 yield finding
-    yield Finding("ok", "webhooks", f"{count} looked at")
+    yield Finding("ok", "webhooks", f"{count} checked")
 
 
 async def _hook(
@@ -60,7 +60,7 @@ async def _hook(
     effect = "; its requests are refused" if stops else ""
     for text in _bundle_problems(config.get("caBundle") or "", bool(config.get("service")), now):
         expired = "expires" not in text
-        hint = "renew the certificates; with cert-manager, look at its cainjector"
+        hint = "renew the certificates; with cert-manager, check its cainjector"
         yield Finding(level if expired else "warn", "webhooks", f"{subject}: {text}", hint)
     service: Mapping[str, Any] = config.get("service") or {}
     if not service:
@@ -85,7 +85,7 @@ async def _hook(
     endpoints: list[dict[str, Any]] = [e for s in slices for e in s.get("endpoints") or ()]
     if not any(_ready(endpoint) for endpoint in endpoints):
         hint = f"kubectl describe endpointslices,pods -n {service['namespace']}"
-        yield Finding(level, "webhooks", f"{subject}: nothing is ready behind Service {where}{effect}", hint)
+        yield Finding(level, "webhooks", f"{subject}: Service {where} has no ready endpoint{effect}", hint)
 
 
 def _ready(endpoint: Mapping[str, Any]) -> bool:
@@ -94,7 +94,7 @@ def _ready(endpoint: Mapping[str, Any]) -> bool:
 
 
 def _bundle_problems(bundle: str, needed: bool, now: datetime) -> Iterator[str]:
-    """Return what is invalid in a caBundle; URLs need none, if the system trusts their authority."""
+    """Return the errors of a caBundle; a webhook with a URL can rely on the CAs of the system."""
     if not bundle:
         if needed:
             yield "has no caBundle, so the API server does not trust it"

@@ -60,7 +60,7 @@ def changes_between(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str,
     for name in sorted({*before, *after}):
         changes = _Changes(name, found=found)
         if name not in after:
-            changes.add("breaking", "", "the CRD is gone; all its objects would be deleted with it")
+            changes.add("breaking", "", "the CRD was removed; all its objects would be deleted")
         elif name not in before:
             changes.add("compatible", "", "the CRD is new")
         else:
@@ -105,7 +105,7 @@ def _names(old: Schema, new: Schema, changes: _Changes) -> None:
             changes.add("breaking", f"spec.names.{key}", f"was {names.get(key)!r}, is {theirs.get(key)!r}")
     for key in ("shortNames", "categories"):
         for gone in sorted({*(names.get(key) or ())} - {*(theirs.get(key) or ())}):
-            changes.add("note", f"spec.names.{key}", f"{gone!r} is gone; commands that use it fail")
+            changes.add("note", f"spec.names.{key}", f"{gone!r} was removed; commands that use it fail")
 
 
 def _strategy(spec: Schema) -> str:
@@ -118,13 +118,15 @@ def _dropped(version: Schema, name: str, stored: list[str], changes: _Changes) -
         changes.add(
             "breaking",
             f"version {name}",
-            "is gone, but objects are stored in it: store another version first, rewrite all objects, and take it out"
-            " of status.storedVersions",
+            "was removed, but objects are stored in it: store another version first, rewrite all objects, and remove it"
+            " from status.storedVersions",
         )
     elif version.get("served", True):
-        changes.add("breaking", f"version {name}", "is gone; clients that use it fail: deprecate it, then stop serving")
+        changes.add(
+            "breaking", f"version {name}", "was removed; clients that use it fail: deprecate it, then stop serving"
+        )
     else:
-        changes.add("compatible", f"version {name}", "is gone; it was not served, and is not stored")
+        changes.add("compatible", f"version {name}", "was removed; it was not served and no object is stored in it")
 
 
 def _version(old: Schema, new: Schema, changes: _Changes) -> None:
@@ -134,12 +136,12 @@ def _version(old: Schema, new: Schema, changes: _Changes) -> None:
         changes.add("note", "", "is deprecated; clients are warned")
     before, after = cast(Schema, old.get("subresources") or {}), cast(Schema, new.get("subresources") or {})
     if "status" in before and "status" not in after:
-        changes.add("breaking", "subresources.status", "is gone; requests for it fail, and spec writes status, too")
+        changes.add("breaking", "subresources.status", "was removed; requests for it fail, and spec writes status, too")
     if "status" in after and "status" not in before:
         changes.add("breaking", "subresources.status", "is new; writes of the whole object leave status as it was")
     scales = cast(Schema, before.get("scale") or {}), cast(Schema, after.get("scale") or {})
     if scales[0] and not scales[1]:
-        changes.add("breaking", "subresources.scale", "is gone; kubectl scale and autoscalers fail")
+        changes.add("breaking", "subresources.scale", "was removed; kubectl scale and autoscalers fail")
     elif scales[0]:
         for key in sorted({*scales[0], *scales[1]}):
             if scales[0].get(key) != scales[1].get(key):
@@ -147,7 +149,7 @@ def _version(old: Schema, new: Schema, changes: _Changes) -> None:
                 changes.add("note", f"subresources.scale.{key}", text)
     selectable = [{f["jsonPath"] for f in side.get("selectableFields") or ()} for side in (old, new)]
     for gone in sorted(selectable[0] - selectable[1]):
-        changes.add("breaking", "selectableFields", f"{gone} is gone; selectors that use it fail")
+        changes.add("breaking", "selectableFields", f"{gone} was removed; selectors that use it fail")
     _schema(_root(old), _root(new), "", changes)
 
 
@@ -166,8 +168,8 @@ def _schema(old: Schema, new: Schema, path: str, changes: _Changes) -> None:
     for text in _merged_otherwise(old, new):
         changes.add("note", here, text)
     if "default" in old and old.get("default") != new.get("default"):
-        text = f"is {new['default']!r}" if "default" in new else "is gone"
-        changes.add("note", here, f"the default was {old['default']!r}, and {text}")
+        text = f"is {new['default']!r}" if "default" in new else "was removed"
+        changes.add("note", here, f"the default was {old['default']!r} and {text}")
     _properties(old, new, path, changes)
     for key, mark in (("items", "[]"), ("additionalProperties", "{}")):
         before, after = old.get(key), new.get(key)
@@ -269,7 +271,9 @@ def _properties(old: Schema, new: Schema, path: str, changes: _Changes) -> None:
     open_now = _preserves(new) or isinstance(new.get("additionalProperties"), Mapping)
     for name in before:
         if name not in after and not open_now and not (path == "" and name in ("apiVersion", "kind", "metadata")):
-            changes.add("breaking", _below(path, name), "is gone; values are pruned, and strict clients refused")
+            changes.add(
+                "breaking", _below(path, name), "was removed; values are pruned, and strict requests with it fail"
+            )
     for name, schema in after.items():
         below = _below(path, name)
         newly = name in required[1] and name not in required[0]
