@@ -28,6 +28,7 @@ PUBLIC = {
     "steersman.operator",
     "steersman.predicates",
     "steersman.testing",
+    "steersman.testing.explore",
     "steersman.testing.faults",
     "steersman.testing.node_faults",
     "steersman.webhook",

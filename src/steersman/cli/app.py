@@ -19,6 +19,7 @@ from steersman.cli.diff import diff as diff_command
 from steersman.cli.docs import docs as docs_command
 from steersman.cli.doctor import doctor as doctor_command
 from steersman.cli.edit import edit as edit_command
+from steersman.cli.explore import explore as explore_command
 from steersman.cli.init import init as init_command
 from steersman.cli.install import install as install_command
 from steersman.cli.install import uninstall as uninstall_command
@@ -73,6 +74,7 @@ app.command("edit")(edit_command)
 app.command("update")(update_command)
 app.command("run")(run_placeholder)
 app.command("dev")(dev_command)
+app.command("explore")(explore_command)
 app.command("manifests")(manifests_command)
 app.command("install")(install_command)
 app.command("uninstall")(uninstall_command)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import FunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from steersman.operator.operator import Operator
 
-__all__ = ["LoadError", "load_operator"]
+__all__ = ["LoadError", "load_factory", "load_operator"]
 
 _OURS = str(Path(__file__).resolve().parent.parent)
 
@@ -31,6 +32,39 @@ class LoadError(Exception):
 
 def load_operator(target: str, directory: Path | None = None) -> Operator:
     """Import the module and return its operator; the default attribute is `operator`. Raises `LoadError`."""
+    module, attribute = _module_of(target, directory)
+    return _operator_of(module, attribute)
+
+
+def load_factory(target: str, directory: Path | None = None) -> Callable[[], Operator]:
+    """Import the module and return a function that returns its operator.
+
+    Args:
+        target: `module:attribute`; the attribute is an operator or a function that makes one.
+        directory: The first directory of the Python path, by default the working directory.
+
+    Raises:
+        LoadError: There is no such module or attribute, or it is neither an operator nor a function.
+    """
+    from steersman.operator.operator import Operator
+
+    module, attribute = _module_of(target, directory)
+    found = getattr(module, attribute, None)
+    if isinstance(found, FunctionType):
+
+        def made() -> Operator:
+            operator = found()
+            if not isinstance(operator, Operator):
+                raise LoadError(f"{target} returned a {type(operator).__name__}, not an Operator")
+            return operator
+
+        made()
+        return made
+    operator = _operator_of(module, attribute)
+    return lambda: operator
+
+
+def _module_of(target: str, directory: Path | None) -> tuple[ModuleType, str]:
     name, _, attribute = target.partition(":")
     attribute = attribute or "operator"
     _check_name(name, attribute, target)
@@ -38,8 +72,7 @@ def load_operator(target: str, directory: Path | None = None) -> Operator:
     if where not in sys.path[:1]:
         sys.path.insert(0, where)
     importlib.invalidate_caches()
-    module = _import(name, where)
-    return _operator_of(module, attribute, name)
+    return _import(name, where), attribute
 
 
 def _check_name(name: str, attribute: str, target: str) -> None:
@@ -76,9 +109,10 @@ def _import(name: str, where: str) -> ModuleType:
         raise LoadError(f"importing {name} failed:\n{_told(problem)}", 1) from None
 
 
-def _operator_of(module: ModuleType, attribute: str, name: str) -> Operator:
+def _operator_of(module: ModuleType, attribute: str) -> Operator:
     from steersman.operator.operator import Operator
 
+    name = module.__name__
     found = getattr(module, attribute, None)
     if isinstance(found, Operator):
         return found

@@ -6,7 +6,7 @@ real time.
 """
 
 from steersman.testing.explore.decorator import Explored, ExploredError, explored
-from steersman.testing.explore.exploration import Exploration, Failure, Request, explore, replay
+from steersman.testing.explore.exploration import DEFAULT_PERTURB, Exploration, Failure, Request, explore, replay
 from steersman.testing.explore.findings import ORACLES, Finding
 from steersman.testing.explore.plans import FAULT_KINDS, PERTURBATIONS, Fault, Plan, PlanError, read_plans
 from steersman.testing.explore.running import Job, Outcome
@@ -14,6 +14,7 @@ from steersman.testing.explore.state import NormalState, State, difference
 from steersman.testing.explore.world import World, WorldOptions
 
 __all__ = [
+    "DEFAULT_PERTURB",
     "FAULT_KINDS",
     "ORACLES",
     "PERTURBATIONS",

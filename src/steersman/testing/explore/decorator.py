@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from steersman.operator.settings.values import parse_duration
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Request, explore
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import failure_text
 from steersman.testing.explore.running import Job, Scenario
 from steersman.testing.explore.world import Invariant, WorldOptions
 
-__all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored", "seconds_of"]
+__all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored"]
 
 PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
 """Plans to run instead of all, separated by commas."""
@@ -64,7 +64,7 @@ class Explored:
         asked = [Plan.read(text) for text in os.environ.get(PLAN_VARIABLE, "").split(",") if text]
         return Request(
             job=job,
-            budget=seconds_of(options.pop("budget", "60s")),
+            budget=parse_duration(options.pop("budget", "60s")),
             allow=frozenset(options.pop("allow", ())),
             plans=asked or tuple(plans) or tuple(Plan.read(text) for text in options.pop("plans", ())),
             compare=self.compare,
@@ -149,11 +149,3 @@ def explored(
         return test
 
     return decorate
-
-
-def seconds_of(text: str) -> float:
-    """Return the seconds of a duration such as `90s`, `5m` or `1h`. Raises `ValueError`."""
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(s|m|h)", text)
-    if found is None:
-        raise ValueError(f"{text!r} is no duration; write 90s, 5m or 1h")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]

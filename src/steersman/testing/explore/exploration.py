@@ -7,6 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -120,22 +121,30 @@ Progress = Callable[[Exploration, float], None]
 """Receives the state of an exploration after each run, and the share of the plans or of the budget that is done."""
 
 
-def explore(request: Request, *, progress: Progress = lambda _exploration, _share: None) -> Exploration:
+def explore(
+    request: Request,
+    *,
+    progress: Progress = lambda _exploration, _share: None,
+    result: Exploration | None = None,
+) -> Exploration:
     """Explore a scenario, and return what was found.
 
     Args:
         request: What to explore.
         progress: Called after each run.
+        result: Receives the findings; the caller has them after a `KeyboardInterrupt`, too.
     """
-    result = Exploration()
+    result = Exploration() if result is None else result
     began = time.monotonic()
-    for seed in range(1, request.seeds + 1):
-        with Runner(request.job, seed) as runner:
-            one = _Seed(request, runner, seed, result, progress, began)
-            one.explore()
-        if len(result.failures) >= request.stop_at or one.spent >= 1.0:
-            break
-    result.seconds = time.monotonic() - began
+    try:
+        for seed in range(1, request.seeds + 1):
+            with Runner(request.job, seed) as runner:
+                one = _Seed(request, runner, seed, result, progress, began)
+                one.explore()
+            if len(result.failures) >= request.stop_at or one.spent >= 1.0:
+                break
+    finally:
+        result.seconds = time.monotonic() - began
     return result
 
 
@@ -217,22 +226,23 @@ class _Seed:
                     return
                 yield plan
 
-        failed: list[tuple[Outcome, list[Finding]]] = []
-        runs = self._runner.run_all(some(), jobs=jobs)
-        for outcome in runs:
-            done += 1
-            self._counted(outcome)
-            result.cover(outcome.plan)
-            if findings := self.judge(outcome):
-                failed.append((outcome, findings))
-            self._progress(result, self._share(done, len(plans)))
-            if len(result.failures) + len(failed) >= request.stop_at:
-                break
-        runs.close()  # type: ignore[attr-defined]
-        for outcome, findings in failed[:_MAX_FAILURES]:
-            result.failures.append(self._shrunk(outcome, findings))
-        if within:
-            result.left += len(plans) - done
+        first = len(result.failures)
+        try:
+            with closing(self._runner.run_all(some(), jobs=jobs)) as runs:
+                for outcome in runs:
+                    done += 1
+                    self._counted(outcome)
+                    result.cover(outcome.plan)
+                    if (findings := self.judge(outcome)) and len(result.failures) < first + _MAX_FAILURES:
+                        result.failures.append(Failure(outcome.plan, self._seed, findings, outcome, self.reference))
+                    self._progress(result, self._share(done, len(plans)))
+                    if len(result.failures) >= request.stop_at:
+                        break
+            for index in range(first, len(result.failures)):
+                result.failures[index] = self._shrunk(result.failures[index])
+        finally:
+            if within:
+                result.left += len(plans) - done
         return done == len(plans) and len(result.failures) < request.stop_at
 
     @property
@@ -245,20 +255,19 @@ class _Seed:
     def _share(self, done: int, plans: int) -> float:
         return min(1.0, max(done / plans if plans else 1.0, self.spent))
 
-    def _shrunk(self, outcome: Outcome, findings: list[Finding]) -> Failure:
+    def _shrunk(self, failure: Failure) -> Failure:
         """Return the failure with the smallest plan that still fails in the same way."""
-        kinds = {finding.oracle for finding in findings}
-        best = outcome, findings
+        kinds = {finding.oracle for finding in failure.findings}
         improved = True
         while improved:
             improved = False
-            for plan in _smaller(best[0].plan):
+            for plan in _smaller(failure.plan):
                 again = self._counted(self._runner.run(plan))
                 found = self.judge(again)
                 if kinds & {finding.oracle for finding in found}:
-                    best, improved = (again, found), True
+                    failure, improved = Failure(plan, self._seed, found, again, self.reference), True
                     break
-        return Failure(best[0].plan, self._seed, best[1], best[0], self.reference)
+        return failure
 
     def _counted(self, outcome: Outcome) -> Outcome:
         self._result.runs += 1

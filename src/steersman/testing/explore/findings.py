@@ -13,7 +13,7 @@ from steersman.testing.explore.trace import Commit, Trace
 from steersman_cluster.objects import Object, dig
 from steersman_cluster.storage import Storage
 
-__all__ = ["ORACLES", "Finding", "failing", "leaks", "undone", "unready_children"]
+__all__ = ["ORACLES", "Finding", "failing", "is_custom", "leaks", "undone", "unready_children"]
 
 ORACLES: Final = (
     "end-state", "leak", "invariant", "leader", "hot-loop", "not-settled", "undo", "status", "failing",
@@ -71,11 +71,12 @@ def leaks(trace: Trace, storage: Storage, ignore: frozenset[str]) -> list[str]:
 
 
 def _deleted_by_scenario(trace: Trace) -> bool:
-    created = {c.object for c in trace.commits if c.process == -1 and c.type == "ADDED" and _is_custom(c.resource)}
+    created = {c.object for c in trace.commits if c.process == -1 and c.type == "ADDED" and is_custom(c.resource)}
     return any(c.type == "DELETED" and c.object in created for c in trace.commits)
 
 
-def _is_custom(resource: str) -> bool:
+def is_custom(resource: str) -> bool:
+    """Return whether a resource or kind with its group, such as `apps.example.com`, is not one of Kubernetes itself."""
     group = resource.partition(".")[2]
     return "." in group and not group.endswith(".k8s.io")
 
@@ -140,7 +141,7 @@ def _content(value: bytes) -> bytes:
 def unready_children(state: State, storage: Storage) -> list[str]:
     """Return the custom objects whose condition `Ready` or `Available` is true while a workload of theirs is not."""
     workloads = _workloads(state)
-    custom = [f"{plural}.{group}" for group, plural in storage.resources() if _is_custom(f"{plural}.{group}")]
+    custom = [f"{plural}.{group}" for group, plural in storage.resources() if is_custom(f"{plural}.{group}")]
     found: list[str] = []
     for resource in custom:
         for obj in state.list(resource):

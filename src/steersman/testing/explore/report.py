@@ -8,7 +8,7 @@ from pathlib import Path
 from steersman.testing.explore.exploration import Exploration, Failure
 from steersman.testing.explore.plans import Fault
 
-__all__ = ["coverage_text", "failure_text", "fault_text"]
+__all__ = ["coverage_text", "failure_lines", "failure_text", "fault_text", "saved_plan"]
 
 _TEXTS = {
     "crash-before": "the operator crashes before {write} is sent, and starts again",
@@ -51,17 +51,38 @@ def failure_text(result: Exploration, test: str, *, page: Path | None = None) ->
     """
     lines: list[str] = []
     for failure in result.failures:
-        if failure.plan.faults:
-            lines.append(f"the operator does not survive the plan {failure.plan}")
-            lines += [f"  {fault_text(fault, failure)}" for fault in failure.plan.faults]
-        else:
-            lines.append("the operator fails in the reference run, in which nothing goes wrong")
-        lines += [f"  finding: {finding}" for finding in failure.findings[:10]]
-        lines.append(f"  replay:  STEERSMAN_EXPLORE_PLAN='{failure.plan}' pytest '{test}'")
+        lines += failure_lines(failure, f"STEERSMAN_EXPLORE_PLAN='{failure.plan}' pytest '{test}'")
     if page is not None:
         lines.append(f"picture: {page.as_uri()}")
     lines.append(coverage_text(result))
     return "\n".join(lines)
+
+
+def failure_lines(failure: Failure, replay: str) -> list[str]:
+    """Return the faults of a failure, its findings, and the command that runs it again.
+
+    Args:
+        failure: The failure.
+        replay: A command line.
+    """
+    if failure.plan.faults:
+        lines = [f"the operator does not survive the plan {failure.plan}"]
+        lines += [f"  {fault_text(fault, failure)}" for fault in failure.plan.faults]
+    else:
+        lines = ["the operator fails in the reference run, in which nothing goes wrong"]
+    lines += [f"  finding: {finding}" for finding in failure.findings[:10]]
+    return [*lines, f"  replay:  {replay}"]
+
+
+def saved_plan(failure: Failure, operator: str) -> str:
+    """Return a failure as a line of a file of plans, with a comment above it.
+
+    Args:
+        failure: The failure.
+        operator: The name of the operator, for the comment.
+    """
+    finding = " ".join(str(failure.findings[0]).split())[:200] if failure.findings else ""
+    return f"# {operator}, seed {failure.seed}: {finding}\n{failure.plan}\n"
 
 
 def coverage_text(result: Exploration) -> str:

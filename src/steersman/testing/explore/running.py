@@ -16,8 +16,8 @@ import selectors
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -91,8 +91,10 @@ class Runner:
         self._stack: AsyncExitStack | None = None
         self._simulation: Simulation | None = None
         self._fork = forks()
+        self._logs = ExitStack()
 
     def __enter__(self) -> Self:
+        self._logs.enter_context(_without_logs())
         if self._fork:
             self._boot()
             gc.collect()
@@ -102,13 +104,14 @@ class Runner:
     def __exit__(self, *_: object) -> None:
         if self._fork:
             gc.unfreeze()
-        self._shut_down()
+        with self._logs:
+            self._shut_down()
 
     def run(self, plan: Plan) -> Outcome:
         """Run one plan."""
         return next(iter(self.run_all([plan], jobs=1)))
 
-    def run_all(self, plans: Iterable[Plan], *, jobs: int) -> Iterator[Outcome]:
+    def run_all(self, plans: Iterable[Plan], *, jobs: int) -> Generator[Outcome]:
         """Yield the outcomes of plans, in the order in which they end.
 
         Args:
@@ -261,14 +264,27 @@ async def _cancel_all() -> None:
         await asyncio.wait(tasks)
 
 
-def _become_a_run() -> None:
-    """Prepare a fork: no output, a limit on CPU time, and few collections of garbage."""
-    import resource
-
+@contextmanager
+def _without_logs() -> Generator[None]:
+    """Log nothing in the block: the runs would log the same lines hundreds of times."""
     import structlog
 
+    configured, disabled = structlog.get_config(), logging.root.manager.disable
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        structlog.configure(**configured)
+        logging.disable(disabled)
+
+
+def _become_a_run() -> None:
+    """Prepare a fork: no output, no Ctrl-C, a limit on CPU time, and few collections of garbage."""
+    import resource
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its forks
     gc.set_threshold(100_000, 50, 100)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)

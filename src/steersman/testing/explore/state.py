@@ -56,12 +56,12 @@ class State:
         self.event = event
         """The change that has just been stored."""
 
-    def list(self, resource: str, namespace: str = "") -> list[Object]:
+    def list(self, resource: str, *, namespace: str = "") -> list[Object]:
         """Return the objects of a resource such as `pods` or `apps.example.com`. Do not change them."""
         plural, _, group = resource.partition(".")
         return [_decoded(item) for item in self._storage.items((group, plural), namespace)]
 
-    def get(self, resource: str, name: str, namespace: str = "default") -> Object | None:
+    def get(self, resource: str, name: str, *, namespace: str = "default") -> Object | None:
         """Return an object, or `None`. Do not change it."""
         plural, _, group = resource.partition(".")
         item = self._storage.get((group, plural), namespace, name)

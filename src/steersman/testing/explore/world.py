@@ -183,7 +183,7 @@ class World:
         """Apply files, text and objects. Raises `AssertionError` for an object that is refused."""
         await self.simulation.apply(*what, namespace=namespace)
 
-    async def delete(self, kind: str, name: str, namespace: str | None = None, *, propagation: str = "") -> None:
+    async def delete(self, kind: str, name: str, *, namespace: str | None = None, propagation: str = "") -> None:
         """Delete an object and do not wait for its end. Raises `AssertionError` if there is no such kind.
 
         Args:
@@ -414,7 +414,9 @@ class World:
         if settings is None or not settings.leader_elect or process not in self._running:
             return
         name = settings.lease_name or f"{self._factory().name if self._factory else ''}"
-        lease = State(self._storage).get("leases.coordination.k8s.io", name, settings.lease_namespace or "default")
+        lease = State(self._storage).get(
+            "leases.coordination.k8s.io", name, namespace=settings.lease_namespace or "default"
+        )
         holder = (lease or {}).get("spec", {}).get("holderIdentity")
         if lease is not None and holder != self._running[process].identity:
             self._find(
