@@ -65,7 +65,7 @@ def explore(
     budget: Annotated[str, typer.Option(help="CPU time on each processor: 60s, 5m.", rich_help_panel=_BOUNDS)] = "60s",
     jobs: Annotated[
         int,
-        typer.Option(min=0, max=1024, help="Runs at a time; 0 is the number of processors.", rich_help_panel=_BOUNDS),
+        typer.Option(min=0, max=1024, help="Runs at a time; 0 is one on each processor.", rich_help_panel=_BOUNDS),
     ] = 0,
     stop_at: Annotated[
         int, typer.Option(min=1, max=20, help="Failures after which the exploration ends.", rich_help_panel=_BOUNDS)

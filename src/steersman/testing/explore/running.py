@@ -13,6 +13,7 @@ import logging
 import os
 import pickle
 import selectors
+import signal
 import threading
 import time
 import traceback
@@ -158,8 +159,11 @@ class Runner:
 
     def _start(self, plan: Plan) -> tuple[int, int]:
         reading, writing = os.pipe()
+        # Python ignores exceptions in callbacks around fork(), a KeyboardInterrupt as well.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         pid = os.fork()
         if pid:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             os.close(writing)
             return pid, reading
         code = 1
@@ -282,9 +286,9 @@ def _without_logs() -> Generator[None]:
 def _become_a_run() -> None:
     """Prepare a fork: no output, no Ctrl-C, a limit on CPU time, and few collections of garbage."""
     import resource
-    import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its forks
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     gc.set_threshold(100_000, 50, 100)
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
