@@ -426,6 +426,20 @@ def test_the_garbage_collector_does_not_see_cached_objects():
     assert len(gc.get_objects()) - before < 100
 
 
+def test_the_handlers_of_a_change_share_the_decoded_objects():
+    """C1: both versions of a change are decoded once, however many handlers read them in turn."""
+    from steersman.models import View
+
+    store = Store(WIDGET)
+    typed = View(WIDGET.info, Typed, "typed")
+    apply(store, "ADDED", widget("a", 1, size=1))
+    (change,) = apply(store, "MODIFIED", widget("a", 2, size=2))
+    old, new = change.old.object(typed), change.new.object(typed)
+    assert (old.spec.size, new.spec.size) == (1, 2)
+    assert all(change.new.object(typed) is new and change.old.object(typed) is old for _ in range(3))
+    assert store.get(Key("default", "a")).object(typed) is new, "the old version does not displace the current one"
+
+
 def test_an_undecodable_version_is_reported_once():
     """W9: and again when it changes."""
     from steersman.models import View

@@ -6,11 +6,12 @@ demand. An entry stays valid and unchanged after later changes of the cache (C1)
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from steersman.cache import records
+from steersman.cache.immutability import is_immutable
 from steersman.models import (
     DecodeError,
     Key,
@@ -79,6 +80,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     _body: bytes | None = None
     _header: records.Header | None = None
     _metadata: ObjectMeta | None = None
+    _object: object = None
+    """The object as it was read last, for the other handlers of the same change."""
+    _object_type: object = None
 
     def _head(self) -> records.Header:
         self._header = header = self._header or records.decode_header(self.record)
@@ -163,7 +167,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             UndecodableError: A field does not fit its type; counted and logged once per version of the object.
             NotCachedError: The view needs whole objects, and the entry is not `whole`.
         """
-        return self._store.read(self, view)
+        seen_as: Any = view.type if isinstance(view, View) else view
+        if self._object_type is seen_as:
+            return cast(T, self._object)
+        found = self._store.read(self, view)
+        if is_immutable(seen_as):
+            self._object, self._object_type = found, seen_as
+        return found
 
     def object_once(self, view: KindLike[T]) -> T:
         """Return the object as `object` does, without keeping the decoded value for other readers."""

@@ -142,8 +142,8 @@ class Store:
     def read(self, entry: Entry, kind: KindLike[T], *, keep: bool = True) -> T:
         """Return the entry decoded in a view, from the decoded objects if possible; raises `UndecodableError`.
 
-        `keep` adds it to the decoded objects. An object that is read once per version should not be kept: it would
-        displace objects that are read often.
+        `keep` adds an object of the current content to the decoded objects. An object that is read once per version
+        should not be kept: it would displace objects that are read often.
         """
         view = kind if isinstance(kind, View) else view_of(kind)
         seen_as: Any = view.type
@@ -155,11 +155,15 @@ class Store:
             value = view.decode(entry.raw())
         except DecodeError as problem:
             raise self.undecodable(entry, problem) from None
-        if keep and is_immutable(seen_as):
+        if keep and is_immutable(seen_as) and self._is_current(entry):
             self._decoded[slot] = (entry.record, value)
             if len(self._decoded) > MAX_DECODED_OBJECTS:
                 self._decoded.popitem(last=False)
         return value
+
+    def _is_current(self, entry: Entry) -> bool:
+        names = self._content.objects.get(entry.key.namespace)
+        return names is not None and names.get(entry.key.name) is entry.record
 
     def undecodable(self, entry: Entry, problem: DecodeError) -> UndecodableError:
         """Return the error of an entry that does not fit its type; reports each version once."""

@@ -92,3 +92,24 @@ async def test_a_simulated_pod_runs_the_ephemeral_container_that_is_added_to_it(
         assert _ready(status)
         (ephemeral,) = status["ephemeralContainerStatuses"]
         assert (ephemeral["name"], ephemeral["image"], list(ephemeral["state"])) == ("debug", "busybox", ["running"])
+
+
+async def _revision(client: Client) -> int:
+    answer = await client.raw.request("GET", "/api/v1/namespaces/default/pods", query={"limit": "1"})
+    return int(json.loads(answer.body)["metadata"]["resourceVersion"])
+
+
+@virtual_time
+async def test_a_pod_that_is_ready_at_once_takes_a_single_write_of_its_status() -> None:
+    loop = asyncio.get_running_loop()
+    options = Options(listen=False, controllers=False, ready_after=0.0)
+    async with DevCluster.start(options, now=loop.time) as cluster, cluster.client() as client:
+        account = json.dumps({"metadata": {"name": "default"}}).encode()
+        await client.raw.request("POST", "/api/v1/namespaces/default/serviceaccounts", body=account)
+        before = await _revision(client)
+        for number in range(10):
+            await create(client, f"p{number}", {})
+        await asyncio.sleep(1)
+        assert all(map(_ready, await _phases(client)))
+        creation, status, events = 1, 1, 3  # the Events Pulled, Created and Started
+        assert await _revision(client) - before == 10 * (creation + status + events)

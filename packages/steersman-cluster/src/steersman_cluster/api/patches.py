@@ -7,7 +7,10 @@ server's patch handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, cast
+
+import msgspec
 
 from steersman_cluster import fields, patch, schema
 from steersman_cluster.api.custom_bodies import decode_custom, integers
@@ -16,7 +19,7 @@ from steersman_cluster.api.interfaces import Change
 from steersman_cluster.api.yaml_bodies import parse_yaml
 from steersman_cluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman_cluster.objects import Object
-from steersman_cluster.schema.literals import converted
+from steersman_cluster.schema.literals import converted, finite
 
 __all__ = [
     "APPLY",
@@ -133,12 +136,22 @@ def _applied(body: bytes) -> tuple[Object, list[str]]:
 
 def dumps(value: Any) -> bytes:
     """Return a value as JSON."""
-    import msgspec
-
     return msgspec.json.encode(value)
 
 
 # JSON, merge and strategic patches.
+
+_EXACT: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=finite)
+_CONVERTED: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder(float_hook=lambda text: converted(finite(text)))
+"""The decoders of patched documents: numbers as they are, and as Go converts those of an unstructured object."""
+
+
+def _copy(value: Any, decoder: msgspec.json.Decoder[Any]) -> Any:
+    """Return a copy that shares no parts with the value."""
+    try:
+        return decoder.decode(dumps(value))
+    except RecursionError:
+        raise ValueError("exceeded max depth") from None
 
 
 def _patching(change: Change, body: bytes, media: str) -> Transform:
@@ -170,24 +183,29 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if not isinstance(made, dict):
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
-        fresh = cast(Object, schema.loads(dumps(made))[0])
-        quoted: Any = patch.go_text(value) if media == STRATEGIC else _in_go_order(cast(Object, made))
+        fresh = cast(Object, _copy(made, _CONVERTED if media == STRATEGIC else _EXACT))
+        quoted = partial(_quoted, media, value, cast(Object, made))
         _same_kind(change, fresh, quoted)
-        found = _decode(change, converted(fresh) if media == STRATEGIC else fresh, telling=validation != "Ignore")
+        found = _decode(change, fresh, telling=validation != "Ignore")
         if found.mismatch:
             why = found.converted if media == STRATEGIC else found.mismatch
-            raise patch.undecodable(quoted, why or found.mismatch)
+            raise patch.undecodable(quoted(), why or found.mismatch)
         _judge(change, [*strict, *found.unknown], quoted)
         return fresh
 
     return transform
 
 
-def _judge(change: Change, strict: list[str], quoted: Any) -> None:
+def _quoted(media: str, value: Any, made: Object) -> Any:
+    """Return what refusals of a patched document quote."""
+    return patch.go_text(value) if media == STRATEGIC else _in_go_order(made)
+
+
+def _judge(change: Change, strict: list[str], quoted: Callable[[], Any]) -> None:
     """Refuse, or warn of, what strict decoding finds."""
     validation = change.options.validation
     if strict and validation == "Strict":
-        raise patch.undecodable(quoted, f"strict decoding error: {', '.join(strict)}")
+        raise patch.undecodable(quoted(), f"strict decoding error: {', '.join(strict)}")
     if strict and validation == "Warn":
         change.warn(strict)
 
@@ -202,7 +220,7 @@ def _in_go_order(obj: Object) -> Object:
     return {**obj, "metadata": {**ordered, **found}}
 
 
-def _same_kind(change: Change, made: Object, quoted: Any) -> None:
+def _same_kind(change: Change, made: Object, quoted: Callable[[], Any]) -> None:
     resource = change.resource
     kind, api_version = made.get("kind"), made.get("apiVersion")
     if kind == resource.kind and api_version == resource.api_version:
@@ -212,10 +230,10 @@ def _same_kind(change: Change, made: Object, quoted: Any) -> None:
     try:
         settled = settle_types(dict(made), resource)
     except ValueError as problem:
-        raise patch.undecodable(quoted, str(problem)) from None
+        raise patch.undecodable(quoted(), str(problem)) from None
     except APIError as problem:
         raise patch.undecodable(
-            quoted, problem.message.partition("cannot be handled as a ")[2].partition(": ")[2] or problem.message
+            quoted(), problem.message.partition("cannot be handled as a ")[2].partition(": ")[2] or problem.message
         ) from None
     made["kind"], made["apiVersion"] = settled["kind"], settled["apiVersion"]
 

@@ -127,7 +127,8 @@ class Collector:
 
     def _changed(self, name: tuple[str, str], change: Change) -> None:
         new, old = change.new, change.old
-        if new is not None and (new.owner_uids or new.deleting):
+        owners_changed = new is not None and (old is None or old.owner_uids != new.owner_uids)
+        if new is not None and (new.deleting or (new.owner_uids and owners_changed)):
             self._queue.add(Item(*name, change.key))
         if new is None:
             for dependent, _ in self._dependents(change.entry.uid):
@@ -178,7 +179,8 @@ class Collector:
                 await self._foreground(kind, metadata)
             return
         states = {o.uid: await self._state(o, metadata.namespace) for o in metadata.owner_references}
-        dependents = [dependent for _, dependent in self._dependents(metadata.uid)]
+        waits = OwnerState.WAITING in states.values()
+        dependents = [dependent for _, dependent in self._dependents(metadata.uid)] if waits else []
         verdict = judge(metadata, states, has_dependents=bool(dependents), in_circle=any(map(_waits, dependents)))
         try:
             if verdict.unblock:

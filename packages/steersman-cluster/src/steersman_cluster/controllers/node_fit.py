@@ -7,6 +7,7 @@ scheduler.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from steersman.k8s import Node, Pod
@@ -65,7 +66,12 @@ def requests_of(pod: Pod) -> dict[str, int]:
 
 
 def _milli(amounts: Mapping[str, Any]) -> dict[str, int]:
-    return {name: round(Quantity(amount).as_fraction() * 1000) for name, amount in amounts.items()}
+    return {name: _thousandths(str(amount)) for name, amount in amounts.items()}
+
+
+@lru_cache(maxsize=4096)
+def _thousandths(amount: str) -> int:
+    return round(Quantity(amount).as_fraction() * 1000)
 
 
 def _add(total: dict[str, int], more: Amounts) -> None:

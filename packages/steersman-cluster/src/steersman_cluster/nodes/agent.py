@@ -289,8 +289,11 @@ class Agent:
             self._alarm = self._loop.call_at(when, self._ring)
 
     def _ring(self) -> None:
-        self._alarm = None
+        """Process the events that are due, and set the alarm for the next one."""
         now = self._loop.time() + 0.001
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
         while self._heap and self._heap[0][0] <= now:
             _, _, uid, event = heapq.heappop(self._heap)
             if isinstance(event, Tick) and (node_pod := self.pods.get(uid)) is not None:
@@ -333,6 +336,8 @@ class Agent:
                 continue  # The writer of this Pod checks it again at the end; `resume` queues Pods of silent nodes.
             node_pod.writing = True
             try:
+                if self._heap and self._heap[0][0] <= self._loop.time():
+                    self._ring()  # An event that is due now is part of this write.
                 await self._write(node_pod)
             except ClientError as problem:
                 _log.debug("pod_status_write_failed", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem))
