@@ -28,8 +28,6 @@ DISTRIBUTIONS = {
 """The packages of others that the operator API loads."""
 DISTRIBUTIONS_OF_RUN = {
     **DISTRIBUTIONS,
-    "cffi": "a part of cryptography",
-    "cryptography": "the check of the client certificate in a kubeconfig; a Pod's ServiceAccount has a token",
     "google-re2": "patterns",
     "hpack": "headers of HTTP/2",
     "httptools": "HTTP/1.1",
@@ -49,6 +47,7 @@ PACKAGES = {
     "steersman.controller",
     "steersman.models",
     "steersman.operator",
+    "steersman.pki",
     "steersman.telemetry",
     "steersman.webhook",
 }
@@ -59,7 +58,6 @@ PACKAGES_OF_RUN = PACKAGES | {
     "steersman.k8s",
     "steersman.operator.leaderelection",
     "steersman.operator.settings",
-    "steersman.pki",
 }
 WITHOUT_A_WEBHOOK = {"steersman.webhook", "steersman.webhook.configuration"}
 """The modules of the webhook package that an operator without webhooks loads: its decorators."""

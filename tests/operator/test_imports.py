@@ -9,7 +9,7 @@ import pytest
 
 NOT_LOADED = {
     "aiohttp": "WebSockets, OIDC tokens and proxies",
-    "cryptography": "certificates, which webhooks need",
+    "cryptography": "certificates that webhooks and the metrics server create",
     "prometheus_client": "metrics that an operator declares",
     "pydantic": "pydantic models of a user",
     "pygments": "tracebacks of rich",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,5 +40,7 @@ def as_file(data: bytes) -> Generator[str]:
             file.flush()
             yield f"/proc/self/fd/{number}"
         return
+    import tempfile  # imports the compression modules
+
     with tempfile.TemporaryDirectory(prefix="steersman-") as scratch:  # 0700
         yield str(write_private(Path(scratch) / "both.pem", data))

@@ -1,6 +1,7 @@
 """Checks of certificate authorities, client certificates and keys before a connection is opened.
 
 Errors name the file and the field here, instead of an OpenSSL error during a handshake. No error has key material.
+OpenSSL parses what it uses later; `cryptography` would take a quarter of the memory of an idle operator.
 """
 
 from __future__ import annotations
@@ -8,24 +9,32 @@ from __future__ import annotations
 import re
 import ssl
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Final
 
 from steersman.client.config.base import ClientCertificate, TlsConfig
 from steersman.client.config.errors import ConfigError
+from steersman.client.config.x509_dates import not_after
+from steersman.pki.files import as_file
 from steersman.telemetry.clock import Now, utc_now
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _PRIVATE_KEY = re.compile(rb"-----BEGIN (?P<kind>(?:[A-Z]+ )*PRIVATE KEY)-----.+?-----END (?P=kind)-----", re.DOTALL)
 
 
-def _certificates(pem: bytes) -> list[x509.Certificate]:
-    """Parse all certificates in `pem`. Raises ValueError if there is none or one is invalid."""
-    from cryptography import x509  # the import takes 20 ms, so it is done on demand
+_ANOTHER_KEY: Final = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"}
+"""The reasons of OpenSSL for a key that does not belong to the certificate."""
 
-    found = [x509.load_pem_x509_certificate(block) for block in _CERTIFICATE.findall(pem)]
+
+def _certificates(pem: bytes) -> list[bytes]:
+    """Return the DER bytes of all certificates in `pem`. Raises ValueError if there is none or one is invalid."""
+    found: list[bytes] = []
+    for block in _CERTIFICATE.findall(pem):
+        der = ssl.PEM_cert_to_DER_cert(block.decode("ascii"))
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=der)
+        except ssl.SSLError:
+            raise ValueError("not a certificate") from None
+        found.append(der)
     if not found:
         raise ValueError("no certificate")
     return found
@@ -50,7 +59,8 @@ def holds_leaf_certificate(pem: bytes) -> bool:
     """Return whether a bundle has a certificate that is not a certificate authority, such as a server certificate."""
     from cryptography import x509
 
-    for certificate in _certificates(pem):
+    for der in _certificates(pem):
+        certificate = x509.load_der_x509_certificate(der)
         try:
             constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
         except x509.ExtensionNotFound:
@@ -75,7 +85,6 @@ def check_client_certificate(
     Either PEM may have other blocks too (kubelets keep both in one file). Raises `ConfigError` for invalid PEM, an
     encrypted key, a key that does not match, and an expired certificate.
     """
-    from cryptography.hazmat.primitives import serialization
 
     def fail(problem: str, field: str, hint: str) -> ConfigError:
         return ConfigError(problem, source=source, entry=entry, field=field, hint=hint)
@@ -90,23 +99,25 @@ def check_client_certificate(
         raise fail("not a PEM private key", key_field, "it must have a '-----BEGIN … PRIVATE KEY-----' block")
     if b"ENCRYPTED" in block[0]:
         raise fail("the private key is encrypted", key_field, "decrypt it, e.g. with openssl pkey")
+    found = ClientCertificate(b"\n".join(_CERTIFICATE.findall(cert_pem)) + b"\n", block[0] + b"\n")
     try:
-        key = serialization.load_pem_private_key(block[0], password=None)
-        same = leaf.public_key() == key.public_key()
-    except Exception:  # noqa: BLE001 - the message of the exception could quote the key
+        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), found)
+    except ssl.SSLError as error:
+        if error.reason in _ANOTHER_KEY:
+            hint = "use the certificate and the key of the same user"
+            problem = f"the private key does not belong to the certificate in {cert_field}"
+            raise fail(problem, key_field, hint) from None
         raise fail("not a usable private key", key_field, "use an RSA, ECDSA or Ed25519 key in PEM") from None
-    if not same:
-        hint = "use the certificate and the key of the same user"
-        raise fail(f"the private key does not belong to the certificate in {cert_field}", key_field, hint)
-    if leaf.not_valid_after_utc <= now():
-        expired = leaf.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ")
+    end = not_after(leaf)
+    if end <= now():
+        expired = end.strftime("%Y-%m-%dT%H:%M:%SZ")
         raise fail(f"the client certificate expired at {expired}", cert_field, "obtain a new one")
-    return ClientCertificate(b"\n".join(_CERTIFICATE.findall(cert_pem)) + b"\n", block[0] + b"\n")
+    return found
 
 
 def expires_at(certificate: ClientCertificate) -> datetime:
     """Return the end of the leaf certificate's validity."""
-    return _certificates(certificate.cert_pem)[0].not_valid_after_utc
+    return not_after(_certificates(certificate.cert_pem)[0])
 
 
 def ssl_context(tls: TlsConfig, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
@@ -124,8 +135,15 @@ def ssl_context(tls: TlsConfig, certificate: ClientCertificate | None = None) ->
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        from steersman.pki import as_file  # imported on demand
-
-        with as_file(certificate.cert_pem + certificate.key_pem) as path:
-            context.load_cert_chain(path)
+        _load(context, certificate)
     return context
+
+
+def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    with as_file(certificate.cert_pem + certificate.key_pem) as path:
+        context.load_cert_chain(path, password=_no_password)
+
+
+def _no_password() -> str:
+    """Return no password: OpenSSL would ask for one on the terminal."""
+    return ""
