@@ -1,5 +1,7 @@
 """The admin commands against a real name server and a real broker; each is verified by its effect."""
 
+import socket
+import ssl
 import time
 
 import pytest
@@ -211,3 +213,15 @@ async def test_a_subscription_group_is_created_changed_and_deleted(broker):
     assert (await broker.subscription_groups())["changing"] == changed
     await broker.delete_subscription_group("changing", clean_offsets=True)
     assert "changing" not in await broker.subscription_groups()
+
+
+def test_a_server_without_a_certificate_accepts_no_tls(servers):
+    host, port = servers.broker.split(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        socket.create_connection((host, int(port)), timeout=10) as plain,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+        context.wrap_socket(plain),
+    ):
+        pass
