@@ -17,11 +17,13 @@ from rocketmq.brokers.plan import (
     Configure,
     CopyTo,
     HandOver,
+    Plan,
     RemoveGroup,
     RemoveMember,
     plan,
 )
 from rocketmq.brokers.settings import Endpoints, live, settings_of
+from rocketmq.brokers.status import status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINTS = Endpoints(("ns-0:9876",))
@@ -150,6 +152,13 @@ def test_a_new_group_gets_the_topics_of_one_that_has_joined():
 def test_the_first_group_has_nothing_to_copy():
     of = broker()
     assert plan(of, Observation((group(of, 0),), NOW), ENDPOINTS).joined == {0}
+
+
+@pytest.mark.parametrize(("joined", "phase"), [({0}, "Scaling"), ({0, 1}, "Running")], ids=["a new group", "joined"])
+def test_a_broker_scales_until_its_new_group_has_the_topics_of_the_others(joined, phase):
+    of = broker(groups=[0], size=2)
+    seen = Observation((group(of, 0), group(of, 1)), NOW)
+    assert status(of, seen, Plan(), frozenset(joined), ENDPOINTS, ()).phase == phase
 
 
 def test_topics_come_from_the_pod_that_the_user_chose():

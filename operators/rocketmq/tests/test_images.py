@@ -17,7 +17,13 @@ def options(tmp_path: Path, script: str, **env: str) -> list[str]:
     java.chmod(0o755)
     variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", **env}
     done = subprocess.run(
-        ["sh", script, "-c", "file.conf"], cwd=BIN, env=variables, capture_output=True, text=True, timeout=10, check=True
+        ["sh", script, "-c", "file.conf"],
+        cwd=BIN,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
     )
     return done.stdout.splitlines()
 

@@ -213,6 +213,23 @@ def test_name_servers_are_replaced_without_a_restart_of_a_broker(cluster, shop):
 
 
 @pytest.mark.soak
+def test_a_new_group_of_dledger_elects_a_master_and_takes_messages(cluster, shop):
+    routes = started(cluster, shop, **MODES["DLEDGER"])
+    with Workload(routes, [("mq-0", 0)]) as first:
+        sends(first)
+        cluster.patch(KIND, "mq", {"spec": {"size": 2}})
+        until(
+            lambda: len(running(cluster).get("groups", ())) == 2,
+            lambda: f"the second group does not join: {status(cluster)}",
+        )
+        wait_routed(routes, 2)
+        with Workload(routes, [("mq-1", 0)]) as second:
+            sends(second)
+        sends(first)
+    assert [first.report().sound, second.report().sound] == [True, True]
+
+
+@pytest.mark.soak
 def test_a_new_group_has_the_topics_of_the_others_and_leaves_when_consumers_have_read_it(cluster, shop):
     routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0)
     cluster.patch(KIND, "mq", {"spec": {"size": 2}})

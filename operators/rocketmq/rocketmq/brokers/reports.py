@@ -16,6 +16,12 @@ from rocketmq.remoting.errors import DocumentError
 __all__ = ["answering", "lag_of", "observe_group", "observe_member", "sync_states"]
 
 SCHEDULE_PREFIX = "scheduleMessageOffset_"
+CATCH_UP_SECONDS = (0.1, 0.2, 0.4, 0.8)
+"""Pauses before members behind the master are asked again.
+
+A follower learns with the next message which messages the group has acknowledged, so under load its end is always a
+little behind. It is in sync when it reaches the end that the master had before.
+"""
 
 
 async def observe_group(
@@ -28,7 +34,8 @@ async def observe_group(
     """Return the group with the reports of its members.
 
     The believed master is asked before the others, so that their offsets compare with a smaller one. If another member
-    reports that it is the master, all others are asked again after it.
+    reports that it is the master, all others are asked again after it. Members that are behind have a moment to reach
+    the end that the master had.
     """
     members = {each.member: each for each in pods}
     first = believed_master if believed_master in members else next(iter(members), None)
@@ -38,13 +45,31 @@ async def observe_group(
     master = GroupState(index, tuple(members.values())).master
     if master is not None and master.member != first:
         await _refresh(servers, members, addresses, master.member)
+    if master is not None:
+        await _let_catch_up(servers, members, addresses, master)
     return GroupState(index, tuple(members[member] for member in sorted(members)))
+
+
+async def _let_catch_up(
+    servers: Servers, members: dict[Member, MemberState], addresses: Mapping[Member, str], master: MemberState
+) -> None:
+    for pause in CATCH_UP_SECONDS:
+        behind = [each.member for each in members.values() if each.usable and each.offset < master.offset]
+        if not behind:
+            return
+        await asyncio.sleep(pause)
+        await _ask(servers, members, addresses, behind)
 
 
 async def _refresh(
     servers: Servers, members: dict[Member, MemberState], addresses: Mapping[Member, str], besides: Member | None
 ) -> None:
-    others = [member for member in members if member != besides]
+    await _ask(servers, members, addresses, [member for member in members if member != besides])
+
+
+async def _ask(
+    servers: Servers, members: dict[Member, MemberState], addresses: Mapping[Member, str], others: Sequence[Member]
+) -> None:
     found = await asyncio.gather(*(observe_member(servers, members[each], addresses[each]) for each in others))
     members.update(zip(others, found, strict=True))
 

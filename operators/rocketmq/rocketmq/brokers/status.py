@@ -42,7 +42,7 @@ def status(
         for group in seen.groups
         if group.exists
     )
-    conditions = _conditions(broker, seen, done, endpoints, problems)
+    conditions = _conditions(broker, seen, done, joined, endpoints, problems)
     versions = {each.version for group in seen.groups for each in group.members if each.version}
     return BrokerStatus(
         observed_generation=broker.metadata.generation,
@@ -81,13 +81,19 @@ def _group(
 
 
 def _conditions(
-    broker: Broker, seen: Observation, done: Plan, endpoints: Endpoints, problems: tuple[str, ...]
+    broker: Broker,
+    seen: Observation,
+    done: Plan,
+    joined: frozenset[int],
+    endpoints: Endpoints,
+    problems: tuple[str, ...],
 ) -> Conditions:
     wanted = [seen.group(index) for index in range(broker.spec.size)]
     without = [str(group.index) for group in wanted if group.master is None]
     behind = [str(group.index) for group in wanted if not group.healthy]
     outdated = [each for group in wanted for each in group.members if each.outdated]
-    scaling = bool(done.drains) or any(not group.exists for group in wanted)
+    joining = bool(joined) and not joined.issuperset(range(broker.spec.size))
+    scaling = bool(done.drains) or joining or any(not group.exists for group in wanted)
     silent = sorted(set(endpoints.name_servers) - set(seen.name_servers))
     pending = problems[0] if problems else done.waiting
     return (
