@@ -1,5 +1,5 @@
 """Nodes whose containers are local processes, with their environment, volumes, probes and logs.
 
-It is for development: processes share the machine's network and see its files (read-only where a sandbox is to be
-had). It isolates nothing from a hostile workload.
+It is for development. Without namespaces, processes share the network of the machine and see its files, read-only in a
+sandbox. A process node does not protect the machine from a hostile workload.
 """

@@ -1,7 +1,6 @@
-"""What a process node reads from the API server besides its Pods: ConfigMaps, Secrets, services, claims, tokens.
+"""Reads ConfigMaps, Secrets, Services, claims and tokens from the API server for a process node.
 
-Objects are read when they are needed, as they are then. A watch of ConfigMaps and Secrets only says that something
-has changed.
+Objects are read when they are needed. A watch of the metadata of ConfigMaps and Secrets reports changes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _PLURALS: Final = {"configmap": ("configmaps", "ConfigMap"), "secret": ("secrets
 
 
 class ApiReader:
-    """Reads as the node's client; `on_change(kind, namespace, name)` hears of ConfigMaps and Secrets."""
+    """Reads as the client of the node; calls `on_change(kind, namespace, name)` for changed ConfigMaps and Secrets."""
 
     def __init__(self, client: Client, on_change: Callable[[str, str, str], None]) -> None:
         self._raw = client.raw
@@ -34,7 +33,7 @@ class ApiReader:
             self._cache.informer(model).add_handler(_teller(kind, on_change))
 
     async def start(self) -> None:
-        """Begin to watch."""
+        """Start to watch ConfigMaps and Secrets."""
         await self._cache.start()
 
     async def close(self) -> None:
@@ -42,7 +41,7 @@ class ApiReader:
         await self._cache.close()
 
     async def objects(self, namespace: str, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Object | None]:
-        """ConfigMaps and Secrets by (kind, name), `None` for those that are not there."""
+        """Return ConfigMaps and Secrets by (kind, name); `None` for objects that do not exist."""
         return {(kind, name): await self._object(kind, namespace, name) for kind, name in wanted}
 
     async def _object(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -51,26 +50,26 @@ class ApiReader:
         return {**found, "kind": shown} if found is not None else None
 
     async def get(self, path: str) -> Object | None:
-        """One object, or `None`."""
+        """Return the object at a path, or `None` if it does not exist."""
         try:
             return msgspec.json.decode((await self._raw.request("GET", path, timeout=10.0)).body)
         except NotFound:
             return None
 
     async def services(self, pod: Object) -> list[Object]:
-        """The services that a Pod's environment speaks of."""
+        """Return the Services for the environment variables of a Pod."""
         if dig(pod, "spec", "enableServiceLinks", default=True) is False:
             return []
         found = await self.get(f"/api/v1/namespaces/{namespace_of(pod)}/services")
         return [s for s in (found or {}).get("items") or () if name_of(s) != "kubernetes"]
 
     def api_server(self) -> tuple[str, int]:
-        """Host and port of the API server that this node talks to."""
+        """Return the host and port of the API server of this node."""
         parts = urlsplit(self._server)
         return parts.hostname or "127.0.0.1", parts.port or (443 if parts.scheme == "https" else 80)
 
     async def token(self, pod: Object, request: TokenRequest) -> str:
-        """A ServiceAccount token bound to the Pod (TokenRequest)."""
+        """Return a ServiceAccount token that is bound to the Pod (TokenRequest)."""
         account = dig(pod, "spec", "serviceAccountName", default="default")
         spec: dict[str, Any] = {
             "audiences": [request.audience] if request.audience else [],

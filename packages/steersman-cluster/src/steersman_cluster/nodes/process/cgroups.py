@@ -1,7 +1,7 @@
-"""Control groups of containers: memory and CPU limits where the kernel lets this process set them (cgroups(7)).
+"""Control groups of containers: memory and CPU limits, if this process may set them (cgroups(7)).
 
-Version 1 and 2 of control groups are known. Nothing of the machine's own groups changes: a group for the node is made
-below, and the guard deletes it when the node ends, however that happens.
+Versions 1 and 2 of control groups are supported. The node creates a group of its own below the current group, and
+does not change others. The cleanup program deletes the group when the node ends, also after a crash.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ _MIN_SHARES: Final = 2
 _MAX_SHARES: Final = 262_144
 _SHARES_PER_CPU: Final = 1024
 _MIN_MEMORY_BYTES: Final = 4 << 20
-"""Less would not start a process."""
+"""The least memory with which a process starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a container may use; `None` for as much as there is."""
+    """The limits of a container; `None` for no limit."""
 
     memory_bytes: int | None = None
     cpu_quota_microseconds: int | None = None
-    """Of each period of 100 ms, over all processors."""
+    """The CPU time in each period of 100 ms, for all processors together."""
     cpu_shares: int = _MIN_SHARES
-    """The weight of the container against others of the node, in the unit of version 1."""
+    """The CPU weight of the container relative to others of the node, in the unit of version 1."""
 
 
 def limits_of(container: Object) -> Limits:
@@ -54,7 +54,7 @@ def limits_of(container: Object) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class ContainerGroup:
-    """The groups of one run of a container."""
+    """The control groups of one run of a container."""
 
     directories: tuple[Path, ...]
     controllers: tuple[str, ...] = ()
@@ -83,12 +83,12 @@ class ContainerGroup:
 
     @property
     def entries(self) -> list[str]:
-        """The files that a process writes `0` to in order to join."""
+        """Return the files to which a process writes `0` to join the groups."""
         return [str(directory / "cgroup.procs") for directory in self.directories]
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process of the container for want of memory."""
+        """Return whether the kernel has killed a process of the container because of its memory limit."""
         for directory in self.directories:
             for name in ("memory.events", "memory.oom_control"):
                 with suppress(OSError, ValueError):
@@ -98,22 +98,22 @@ class ContainerGroup:
         return False
 
     def remove(self) -> None:
-        """Delete the groups; those that still have processes are left to the node's end."""
+        """Delete the groups; groups that still have processes are deleted at the end of the node."""
         for directory in self.directories:
             with suppress(OSError):
                 directory.rmdir()
 
 
 class NodeGroups:
-    """The groups of one node's containers. Made by `create`."""
+    """The control groups of the containers of one node. Use `create` to create them."""
 
     def __init__(self, roots: Mapping[str, Path]) -> None:
         self._roots = dict(roots)
-        """The node's own group by controller: `memory`, `cpu`; one of both in version 2."""
+        """The group of the node by controller (`memory`, `cpu`); in version 2 one group for both."""
 
     @classmethod
     def create(cls, name: str, mount: Path = CGROUP_MOUNT) -> NodeGroups | None:
-        """Make the groups of a node; `None` where this process may not."""
+        """Create the groups of a node; returns `None` if this process lacks the permission."""
         roots: dict[str, Path] = {}
         try:
             if (mount / "cgroup.controllers").exists():
@@ -139,11 +139,11 @@ class NodeGroups:
 
     @property
     def directories(self) -> list[str]:
-        """The node's groups, for the guard."""
+        """Return the directories of the node's groups, for the cleanup program."""
         return [str(directory) for directory in self._roots.values()]
 
     def add(self, name: str, limits: Limits) -> ContainerGroup:
-        """Make the group of one run of a container. Raises `OSError`."""
+        """Create the group of one run of a container. Raises `OSError`."""
         group = ContainerGroup(tuple(root / name for root in self._roots.values()), tuple(self._roots))
         for directory in group.directories:
             directory.mkdir(exist_ok=True)
@@ -152,7 +152,7 @@ class NodeGroups:
 
 
 def _check_usage(directory: Path, limit: int) -> None:
-    """Raise `OSError` where processes use more memory than a new limit: version 2 would kill them."""
+    """Raise `OSError` if processes use more memory than a new limit, because version 2 would kill them."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         with suppress(FileNotFoundError, ValueError):
             used = int((directory / name).read_text())

@@ -1,8 +1,8 @@
-"""Removes what a node leaves behind. Started as a program, with the node's mark and its control groups.
+"""Kills the remaining processes of a node and deletes its control groups when the node ends, also after a crash.
 
-It waits until its standard input ends, which happens when the node closes it or dies, however it dies; then it kills
-every process whose environment bears the mark, until there is none, and deletes the control groups. It uses nothing but
-the standard library.
+The node starts this file as a program, with the node's mark and its control groups as arguments. The program waits for
+the end of its standard input, which the node or its end closes. Then it kills all processes with the mark in their
+environment, and deletes the control groups. It uses only the standard library.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ MARK = "STEERSMAN_NODE"
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that bear a mark, but not this one."""
+    """Return the other processes that have a mark in their environment."""
     wanted = f"{MARK}={mark}".encode()
     found: list[int] = []
     for name in os.listdir("/proc"):
@@ -31,7 +31,7 @@ def marked(mark: str) -> list[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """Kill them all, and what they start meanwhile; wait for their end, five seconds at most."""
+    """Kill all processes with a mark, also new ones; wait at most five seconds for their end."""
     for _ in range(250):
         left = marked(mark)
         if not left:
@@ -43,7 +43,7 @@ def kill_marked(mark: str) -> None:
 
 
 def delete_groups(groups: list[str]) -> None:
-    """Delete the control groups of a node, once their processes have ended; within five seconds."""
+    """Delete the control groups of a node when their processes have ended; waits at most five seconds."""
     for group in groups:
         for _ in range(250):
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""A command for the launcher (`launcher.py`): what it is told, and what it reports.
+"""A command for the launcher (`launcher.py`): the request to it, and its report.
 
-The request is a file in memory, so that a container's variables show up in no other process's environment or
-arguments. The report is a pipe that ends without a word once the container's program has taken over.
+The request is a file in memory, so that the variables of a container are not visible in the environment or arguments
+of another process. The report is a pipe that closes without data when the container's program runs.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 
 class Sandbox(TypedDict):
-    """How a container's root directory is put together."""
+    """The plan of a container's root directory."""
 
     kind: str
     """`bubblewrap` or `namespaces`."""
     ops: list[tuple[str, str, str]]
-    """What, source and target of each step."""
+    """Operation, source and target of each step."""
     hostname: str
     place: str
-    """An empty directory upon which the root directory is mounted."""
+    """An empty directory, the mount point of the root directory."""
     program: str
-    """Where bubblewrap is."""
+    """The path of bubblewrap."""
     overlay: list[str]
-    """Nothing, or the lower, upper, work and merged directories of a writable layer above an image."""
+    """The lower, upper, work and merged directories of a writable layer above an image; empty without a layer."""
     sysctls: dict[str, str]
     """Values of kernel parameters by their paths below /proc/sys."""
 
@@ -49,7 +49,7 @@ class Identity(TypedDict):
     groups: list[int]
     """Supplemental groups."""
     capabilities: list[int] | None
-    """The numbers of the capabilities that they may have; `None` for all."""
+    """The numbers of the capabilities of the processes; `None` for all."""
     no_new_privileges: bool
     seccomp: str
     """The filter of system calls in hexadecimal (`seccomp.py`); empty for none."""
@@ -57,7 +57,7 @@ class Identity(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start the launcher: its arguments, the files that it inherits, and where its report is read."""
+    """The arguments of the launcher, the files that it inherits, and the descriptor of its report."""
 
     argv: list[str]
     files: tuple[int, ...]
@@ -101,7 +101,7 @@ def launch(
 
 
 async def error_of(report: int) -> OSError | None:
-    """Wait until the launcher's program runs, or why it does not; closes `report`."""
+    """Wait until the launcher's program runs; returns the error if it does not. Closes `report`."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(report, "rb", 0)

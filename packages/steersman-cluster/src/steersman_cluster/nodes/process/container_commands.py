@@ -1,4 +1,4 @@
-"""Commands beside the process of a running container: of probes, hooks and `kubectl exec`."""
+"""Additional commands in a running container: those of probes, hooks and `kubectl exec`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ContainerCommands:
     async def open(
         self, run: Run, command: Sequence[str], on_output: Callable[[int, bytes], None], *, stdin: bool, tty: bool
     ) -> Process:
-        """Start a command in a running container; raises `LaunchError` where it has just ended."""
+        """Start a command in a running container; raises `LaunchError` if the container has ended."""
         env = {**run.env, "TERM": "xterm"} if tty else run.env
         check_values(command, env, run.directory)
         enter = None if self._mode == "plain" else await self._inside(run)
@@ -57,7 +57,7 @@ class ContainerCommands:
         return process
 
     async def _inside(self, run: Run) -> int:
-        """The container's own process, once the sandbox stands: in milliseconds, on a busy machine in seconds."""
+        """Wait for the sandbox, which takes milliseconds to seconds, and return the container's own process."""
         for _ in range(_SANDBOX_CHECKS):
             for init in children_of(run.process.pid):
                 for app in children_of(init):
@@ -68,7 +68,7 @@ class ContainerCommands:
         raise LaunchError(f'container not found ("{run.container["name"]}")')
 
     def executor(self, run: Run) -> Callable[[Sequence[str]], Coroutine[Any, Any, tuple[int, str]]]:
-        """Runs commands in a container to their end: exit code and output."""
+        """Return a function that runs a command in a container and returns its exit code and output."""
 
         async def execute(command: Sequence[str]) -> tuple[int, str]:
             output = bytearray()

@@ -65,13 +65,13 @@ class ContainerLauncher:
             images: The known images.
             data: The directory of the node.
             mode: How containers are separated.
-            mark: The value of the environment variable by which the node finds its processes.
+            mark: The value of the environment variable that marks the processes of the node.
             reader: Reads the objects that a container refers to.
             server: The address and port of the API server for the containers.
-            network: The network of the Pods, where they have one of their own.
+            network: The network of the Pods; `None` if they share the network of the machine.
         """
         self.groups: NodeGroups | None = None
-        """The control groups of the node, where it can make them."""
+        """The control groups of the node, if it can create them."""
         self._agent = agent
         self._images = images
         self._data = data
@@ -81,7 +81,7 @@ class ContainerLauncher:
         self._server = server
         self._network = network
         self._overlays: bool | None = None
-        """Whether writable layers above images work here; `None` before the first image with a root directory."""
+        """Whether writable layers above images work on this machine; `None` before the first test."""
 
     async def launch(
         self,
@@ -95,17 +95,17 @@ class ContainerLauncher:
 
         Args:
             node_pod: The Pod.
-            resources: The resources of the Pod; they hold the run.
+            resources: The resources of the Pod; the run is added to them.
             spec: The spec of the container.
             attempt: The number of the run.
-            on_exit: Called when the process has ended, unless another run has taken its place.
+            on_exit: Called when the process has ended, unless another run has replaced this one.
 
         Raises:
             ImageError: The image is not known.
-            ConfigError: A reference or a value of the spec is wrong.
+            ConfigError: A reference does not exist, or a value of the spec is invalid.
             LaunchError: The container does not have its command.
             OSError: The process cannot be started.
-            ClientError: The API server did not answer.
+            ClientError: The API server did not respond.
         """
         image = self._images.find(spec.get("image") or "")
         pod = node_pod.pod_state.pod
@@ -189,7 +189,7 @@ class ContainerLauncher:
         return identity_of(pod, spec, accounts(root), groups, image.user)
 
     def _home(self, resources: PodResources, image: Image, spec: Object) -> str:
-        """The home directory of a container's user: of the image's /etc/passwd, or private to the container."""
+        """Return the home directory of a container's user: that of the image's /etc/passwd, or a private directory."""
         if image.root is None:
             return "/tmp"  # noqa: S108
         known = accounts(image.root)
@@ -206,7 +206,7 @@ class ContainerLauncher:
         message_file: Path,
         env: dict[str, str],
     ) -> str:
-        """Lay out the files of a container that sees the machine's own; returns its working directory."""
+        """Create the files of a container without a root directory of its own; returns its working directory."""
         if image.root is not None:
             raise LaunchError(
                 f"the image's root directory {image.root} needs a sandbox, and neither bubblewrap nor user namespaces "
@@ -230,7 +230,7 @@ class ContainerLauncher:
         message_file: Path,
         env: dict[str, str],
     ) -> Sandbox | None:
-        """The sandbox of a container: a writable layer above its image, or a copy of it where layers do not work."""
+        """Return the sandbox of a container: a writable layer above its image, or else a copy of the image."""
         extra = [
             Mount(message_file, spec.get("terminationMessagePath") or _TERMINATION_LOG),
             Mount(resources.hosts_file(), "/etc/hosts"),
@@ -267,14 +267,14 @@ class ContainerLauncher:
 
 
 def _group_mounts(group: ContainerGroup | None, mounts: Sequence[Mount]) -> list[Mount]:
-    """Return the mounts that show a container its control groups, unless a volume lies in their place."""
+    """Return the mounts of a container's control groups, except at mount points of volumes."""
     if group is None or any(f"{CGROUP_MOUNT}/".startswith(f"{m.target.rstrip('/')}/") for m in mounts):
         return []
     return [Mount(directory, target, read_only=True) for directory, target in group.mounts]
 
 
 def check_values(command: Sequence[str], env: Mapping[str, str], directory: str) -> None:
-    """Raise `LaunchError` for what no process can be given."""
+    """Raise `LaunchError` for arguments, variables or a directory that the kernel does not accept."""
     if not command:
         raise LaunchError("no command specified: give the container a command, or its image one")
     if any("\0" in word for word in command):

@@ -32,12 +32,12 @@ class Run:
     namespaces: Sequence[int] = ()
     """Descriptors of the namespaces of the Pod's network."""
     identity: Identity | None = None
-    """The user of the processes, where the node can choose."""
+    """The user of the processes, if the node can set it."""
     group: ContainerGroup | None = None
-    """The control groups, where the container has limits and the node can set them."""
+    """The control groups, if the container has limits and the node can set them."""
     meter: Meter = field(default_factory=lambda: Meter(time.monotonic()))
     stop_signal: int = 15
-    """The signal that asks the container to end."""
+    """The signal that stops the container."""
     started_up: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     stopping: asyncio.Task[None] | None = None

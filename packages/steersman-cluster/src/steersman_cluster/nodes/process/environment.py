@@ -1,6 +1,7 @@
-"""A container's environment, command and downward fields, worked out as a kubelet does. Pure.
+"""The environment, command and downward API fields of a container, by the rules of the kubelet. Pure functions.
 
-Order: services, then `envFrom`, then `env`; later ones win, and `$(NAME)` in a value refers to what came before it.
+The order is Services, `envFrom`, `env`. A later variable replaces an earlier one, and `$(NAME)` refers to an earlier
+variable.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
 class ConfigError(Exception):
-    """What a container refers to is not there: CreateContainerConfigError."""
+    """An object that a container refers to does not exist, or a value is invalid: CreateContainerConfigError."""
 
 
 class Facts:
-    """What is known of a Pod on its node beyond its object."""
+    """The facts of a Pod that its node determines."""
 
     def __init__(self, pod: Object, *, ip: str, host_ip: str, node: str, allocatable: Mapping[str, str]) -> None:
         self.pod = pod
@@ -47,7 +48,7 @@ class Facts:
 
 
 References = Mapping[tuple[str, str], Object | None]
-"""ConfigMaps and Secrets by (`configmap` or `secret`, name); `None` for those that are not there."""
+"""ConfigMaps and Secrets by (`configmap` or `secret`, name); `None` for objects that do not exist."""
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
@@ -62,7 +63,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def command_of(container: Object, image: Image, env: Mapping[str, str]) -> list[str]:
-    """What is run: the container's command, else the image's; its arguments likewise unless the command differs."""
+    """Return the command of a container, or that of its image, with arguments by the same rule."""
     command: list[str] = container.get("command") or []
     args: list[str] = container.get("args") or []
     first = command or list(image.command)
@@ -71,7 +72,7 @@ def command_of(container: Object, image: Image, env: Mapping[str, str]) -> list[
 
 
 def references_of(container: Object) -> set[tuple[str, str]]:
-    """The ConfigMaps and Secrets that a container's environment needs."""
+    """Return the ConfigMaps and Secrets that a container's environment refers to."""
     found: set[tuple[str, str]] = set()
     for source in container.get("envFrom") or ():
         for kind, field in (("configmap", "configMapRef"), ("secret", "secretRef")):
@@ -88,7 +89,7 @@ def references_of(container: Object) -> set[tuple[str, str]]:
 def environment_of(
     container: Object, facts: Facts, references: References, services: Mapping[str, str], image: Image
 ) -> dict[str, str]:
-    """All variables of a container; raises `ConfigError` with the kubelet's text for what is missing."""
+    """Return all variables of a container; raises `ConfigError` with the kubelet's message for a missing object."""
     env: dict[str, str] = {**image.env, **services}
     for source in container.get("envFrom") or ():
         env.update(_from_source(source, references))
@@ -119,14 +120,14 @@ def _from_source(source: Object, references: References) -> dict[str, str]:
 
 
 def texts_of(obj: Object) -> dict[str, str]:
-    """The data of a ConfigMap, or of a Secret decoded, as texts; `binaryData` is for volumes alone."""
+    """Return the data of a ConfigMap or the decoded data of a Secret as text, without `binaryData`."""
     if obj.get("kind") != "Secret":
         return dict(obj.get("data") or {})
     return {key: value.decode("utf-8", "surrogateescape") for key, value in bytes_of(obj).items()}
 
 
 def bytes_of(obj: Object) -> dict[str, bytes]:
-    """The data of a ConfigMap or Secret as bytes."""
+    """Return the data of a ConfigMap or Secret as bytes."""
     import base64
 
     data: dict[str, str] = obj.get("data") or {}
@@ -161,7 +162,7 @@ def _from_origin(origin: Object, container: Object, facts: Facts, references: Re
 
 
 def field_value(path: str, facts: Facts) -> str:  # noqa: C901 - one table
-    """A field of the downward API; raises `ConfigError` for one that there is not."""
+    """Return a field of the downward API; raises `ConfigError` for an unknown field."""
     pod = facts.pod
     match path:
         case "metadata.name":
@@ -198,7 +199,7 @@ def _quoted(value: str) -> str:
 
 
 def resource_value(reference: Object, container: Object, facts: Facts) -> str:
-    """A container's request or limit in units of the divisor, rounded up; without a limit, what the node has."""
+    """Return a request or limit in units of the divisor, rounded up; without a limit, the capacity of the node."""
     name = reference.get("containerName") or container.get("name")
     if name != container.get("name"):
         every = (*(dig(facts.pod, "spec", "initContainers") or ()), *dig(facts.pod, "spec", "containers"))
@@ -212,7 +213,7 @@ def resource_value(reference: Object, container: Object, facts: Facts) -> str:
 
 
 def service_variables(services: Iterable[Object]) -> dict[str, str]:
-    """`WEB_SERVICE_HOST` and its kin, for services that have an address."""
+    """Return the variables `WEB_SERVICE_HOST`, `WEB_SERVICE_PORT`, … of Services with a cluster address."""
     env: dict[str, str] = {}
     for service in services:
         spec: Object = service.get("spec") or {}

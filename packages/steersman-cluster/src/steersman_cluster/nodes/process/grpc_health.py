@@ -1,6 +1,6 @@
-"""The health check of gRPC (grpc.health.v1) for probes: one request on one HTTP/2 connection, and no library of gRPC.
+"""The health check of gRPC (grpc.health.v1) for probes: one request on one HTTP/2 connection.
 
-A probe needs one bit. The response message alone has it, so response headers and trailers are not decoded.
+The response message has the status, so response headers and trailers are not decoded, and no gRPC library is needed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def check(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, serv
         authority: The name of the server in the request.
 
     Raises:
-        OSError: The connection broke, or the server does not speak HTTP/2.
+        OSError: The connection failed, or the server does not support HTTP/2.
     """
     block = Http2Encoder("http", authority).encode("POST", _PATH, _HEADERS, None)
     writer.write(
@@ -99,7 +99,7 @@ async def _frame(reader: asyncio.StreamReader) -> tuple[int, int, int, bytes]:
 
 
 def _verdict(received: bytes) -> str:
-    """Return what a HealthCheckResponse means; without one, the trailers refused the request."""
+    """Return the problem in a HealthCheckResponse, or ""; without a response, the server refused the request."""
     if len(received) < 5:
         return "service unhealthy (the server answered with an error)"
     match received[5:]:

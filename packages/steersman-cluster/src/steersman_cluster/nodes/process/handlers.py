@@ -1,6 +1,6 @@
-"""Probes and lifecycle actions: exec, httpGet, tcpSocket, grpc and sleep, really done; thresholds counted purely.
+"""Probes and lifecycle actions: exec, httpGet, tcpSocket, grpc and sleep.
 
-A probe's outcome is a pair: whether it passed, and what a kubelet would say of it in the Unhealthy event.
+The outcome of a probe is a pair: whether it succeeded, and the message for the Unhealthy event.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ __all__ = ["Counter", "Outcome", "act", "port_of"]
 
 Outcome = tuple[bool, str]
 Execute = Callable[[Sequence[str]], Awaitable[tuple[int, str]]]
-"""Runs a command in the container: exit code and output."""
+"""Runs a command in the container; returns its exit code and output."""
 
 _SHOWN: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Counts outcomes in a row; `verdict` is what the probe holds to be true, `None` before it knows."""
+    """Counts consecutive outcomes; `verdict` is the result of the probe, `None` before a threshold is reached."""
 
     successes: int
     failures: int
@@ -39,14 +39,14 @@ class Counter:
     last: bool | None = None
 
     def take(self, passed: bool) -> Counter:
-        """The counter after one more outcome."""
+        """Return the counter after one more outcome."""
         run = self.run + 1 if passed == self.last else 1
         enough = run >= (self.successes if passed else self.failures)
         return replace(self, run=run, last=passed, verdict=passed if enough else self.verdict)
 
 
 def port_of(container: Object, port: Any) -> int:
-    """A port by number or by the name that the container gives it; raises `ValueError`."""
+    """Return a port by number or by name of a container port; raises `ValueError`."""
     if isinstance(port, int):
         return port
     text = str(port)
@@ -66,7 +66,7 @@ async def act(
     timeout: float,
     network: ClusterNetwork | None = None,
 ) -> Outcome:
-    """Do what a probe or a lifecycle handler says, within `timeout` seconds; in `network` where the Pod has one."""
+    """Perform the action of a probe or lifecycle handler within `timeout` seconds, in the `network` of the Pod."""
     try:
         async with asyncio.timeout(timeout):
             if "exec" in action:
@@ -132,7 +132,7 @@ def _network(problem: BaseException) -> str:
 
 
 async def _connected(host: str, port: int, network: ClusterNetwork | None) -> Connection:
-    """Connect to an address, in `network` where it is one of the network. Raises `OSError`."""
+    """Connect to an address, through `network` if the address belongs to it. Raises `OSError`."""
     if network is not None and is_inside(host):
         return await network.connect(host, port)
     return await asyncio.open_connection(host, port)

@@ -55,7 +55,7 @@ class Group:
 
 
 def accounts(root: Path) -> tuple[Account, ...]:
-    """Return the accounts of an image's /etc/passwd; none where it has none. Lines that are wrong are skipped."""
+    """Return the accounts of an image's /etc/passwd; none if it has no such file. Invalid lines are skipped."""
     return tuple(
         Account(fields[0], int(fields[2]), int(fields[3]), fields[5])
         for fields in _records(root, "etc/passwd")
@@ -64,7 +64,7 @@ def accounts(root: Path) -> tuple[Account, ...]:
 
 
 def groups_of(root: Path) -> tuple[Group, ...]:
-    """Return the groups of an image's /etc/group; none where it has none. Lines that are wrong are skipped."""
+    """Return the groups of an image's /etc/group; none if it has no such file. Invalid lines are skipped."""
     return tuple(
         Group(fields[0], int(fields[2]), tuple(filter(None, fields[3].split(","))))
         for fields in _records(root, "etc/group")
@@ -82,12 +82,12 @@ def _records(root: Path, name: str) -> list[list[str]]:
 
 
 def account_of(user: int, known: tuple[Account, ...]) -> Account:
-    """Return the account of a user; one of group 0 with the home `/` for a user that the image does not know."""
+    """Return the account of a user; for an unknown user, an account of group 0 with the home `/`."""
     return next((one for one in known if one.user == user), Account("", user, 0, "/"))
 
 
 def _image_user(user: str, known: tuple[Account, ...], groups: tuple[Group, ...]) -> tuple[int, int | None]:
-    """Return the numbers of an image's user and group; no group where the account decides. Raises `ConfigError`."""
+    """Return the uid and gid of an image's user; no gid if the account sets it. Raises `ConfigError`."""
     name, _, group = user.partition(":")
     accounts_by_name = {one.name: one for one in reversed(known)}
     groups_by_name = {one.name: one.group for one in reversed(groups)}
@@ -125,8 +125,8 @@ def identity_of(
         image_user: The user of the image's configuration, for a container without `runAsUser`.
 
     Raises:
-        ConfigError: The seccomp profile is not known, the user is root where `runAsNonRoot` forbids it, or the image
-            does not know its own user.
+        ConfigError: The seccomp profile is unknown, the user is root although `runAsNonRoot` is set, or the user of
+            the image does not exist in the image.
     """
     shared: Object = dig(pod, "spec", "securityContext", default={})
     own: Object = container.get("securityContext") or {}

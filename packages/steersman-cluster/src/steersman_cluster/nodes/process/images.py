@@ -1,16 +1,16 @@
-"""Which image is what on this machine: a mapping in a YAML file, or an image that was imported into a store.
+"""The mapping of images to local commands: a YAML file, or images that were imported into a store.
 
     images:
-      nginx:                                  # any tag; "nginx:1.29" would be that tag alone
+      nginx:                                  # any tag; "nginx:1.29" matches only that tag
         command: [python3, -m, http.server]   # the image's entry point
         args: ["8080"]                        # its default arguments
         workingDir: ./site                    # relative to this file
         env: {MODE: development}
       ghcr.io/acme/*: {root: ./rootfs}        # patterns; `root` is a directory that becomes the container's /
 
-A container's `command` and `args` take the places of the image's, as in Kubernetes. `steersman.dev/host` is always
-there: the machine itself, without a command. The file is read anew whenever it has changed. An image that the file does
-not map is looked up in the stores.
+The `command` and `args` of a container replace those of the image, as in Kubernetes. The image `steersman.dev/host` is
+always available: it is the machine itself, without a command. The file is read again when it has changed. The stores
+are searched for images that the file does not map.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ _KEYS: Final = {"command", "args", "workingDir", "env", "root"}
 
 
 class ImageError(Exception):
-    """An image that is not mapped, or a file that cannot be read; the message says what to do."""
+    """The image is not mapped, or the file cannot be read; the message names the solution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image is on this machine."""
+    """The command, environment and root directory of an image on this machine."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
     root: Path | None = None
-    """The container's root directory; `None` shows it the machine's own."""
+    """The root directory of the container; `None` for that of the machine."""
     env: dict[str, str] = field(default_factory=dict[str, str])
     user: str = ""
-    """User and group, as numbers or names of the image; root where it is empty."""
+    """User and group, as numbers or names of the image; empty for root."""
     stop_signal: int = signal.SIGTERM
 
 
 def names_of(image: str) -> list[str]:
-    """The names under which an image may be mapped, the most exact first."""
+    """Return the names that can map an image, the most specific first."""
     bare = image.split("@", 1)[0]
     untagged = re.sub(r":[^:/]+$", "", bare)
     names = [image, bare, untagged]
@@ -64,7 +64,7 @@ def names_of(image: str) -> list[str]:
 
 
 class Images:
-    """The mapping of a file, if there is one, and the images of stores; `steersman.dev/host` is always known."""
+    """The mapping of the file, the images of the stores, and `steersman.dev/host`."""
 
     def __init__(self, path: Path | None, stores: Sequence[ImageStore] = ()) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class Images:
         self._images: dict[str, Image] = {}
 
     def find(self, image: str) -> Image:
-        """What an image is; raises `ImageError`."""
+        """Return the image of that name; raises `ImageError`."""
         self._refresh()
         names = names_of(image)
         for name in names:

@@ -28,7 +28,7 @@ class ProcessKubelet:
         self._runtime = runtime
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log of the present or the previous run; with `follow` until that run ends."""
+        """Yield the log of the current or the previous run; with `follow` until that run ends."""
         node_pod = pod_on(self._agent, namespace, pod)
         found = container_for_logs(node_pod, container, previous=options.previous)
         resources = self._runtime.resources.get(node_pod.uid)
@@ -37,7 +37,7 @@ class ProcessKubelet:
         home = resources.directory / "containers" / found.name
         run = resources.runs.get(found.name)
         attempt = run.attempt if run is not None else found.attempt
-        # A container that waits for its restart shows its last run, unless the one before that is asked for.
+        # A container that waits for its restart has the log of its last run as the current log.
         attempt = attempt - 1 if options.previous and found.exit is None else attempt
         live: asyncio.Queue[LogLine | None] | None = None
         if options.follow and run is not None and run.attempt == attempt and not run.log.closed:
@@ -75,7 +75,7 @@ class ProcessKubelet:
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool
     ) -> Session:
-        """Run a command in the container's sandbox; raises 500 with the runtime's text where it cannot be run."""
+        """Run a command in the container's sandbox; raises 500 with the runtime's message if it cannot run."""
         run = self._run(namespace, pod, container)
         output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
 
@@ -92,13 +92,13 @@ class ProcessKubelet:
         if process.ended:
             output.put_nowait(None)
         else:
-            # The queue hears the output once, through `hear`; as a listener it would hear it twice.
+            # `hear` already passes the output to the queue; a listener would pass it a second time.
             waiting = asyncio.ensure_future(process.wait())
             waiting.add_done_callback(lambda _: output.put_nowait(None))
         return Session(process, owned=True, output=output)
 
     async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool) -> Session:
-        """Join the container's own process."""
+        """Attach to the container's own process."""
         run = self._run(namespace, pod, container)
         output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
         run.process.listeners.add(output)
@@ -106,7 +106,7 @@ class ProcessKubelet:
         return Session(run.process, owned=False, output=output, feeds=feeds)
 
     async def connect(self, namespace: str, pod: str, port: int) -> Connection:
-        """Connect to the Pod's address, or to localhost, where some programs listen only; raises 500 for neither."""
+        """Connect to the Pod's address, or else to localhost, because some programs listen only there; raises 500."""
         node_pod = pod_on(self._agent, namespace, pod)
         if not node_pod.pod_state.ip:
             raise APIError(500, "InternalError", f"pod {pod} has no address yet")
@@ -122,7 +122,7 @@ class ProcessKubelet:
         raise APIError(500, "InternalError", f"failed to connect to port {port} of pod {pod}: {problem}")
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
-        """The processor time, the present rate of it, and the resident memory of the containers' processes."""
+        """Return the CPU time, the current CPU rate and the resident memory of each container."""
         node_pod = self._agent.find(namespace, pod)
         resources = self._runtime.resources.get(node_pod.uid) if node_pod is not None else None
         found: dict[str, Usage] = {}

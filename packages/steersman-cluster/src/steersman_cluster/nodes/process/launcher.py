@@ -2,10 +2,10 @@
 
 `REQUEST` and `REPORT` are numbers of inherited file descriptors: the request is read from the first as JSON; an error
 goes to the second, which closes when the container's program has taken over. The container's environment and command
-come with the request, so its `PATH` or `LD_PRELOAD` have no effect on what prepares the container, and its image needs
+come with the request, so its `PATH` or `LD_PRELOAD` do not affect the preparation of the container, and its image needs
 no shell. The request's fields:
 
-- `command`, `env`, `directory`: what runs, with which variables, where;
+- `command`, `env`, `directory`: the command, its variables and its working directory;
 - `terminal`: whether standard input is a terminal that becomes the controlling one;
 - `parent`: the node's process id; the process dies with that process;
 - `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`,
@@ -78,7 +78,7 @@ def make_read_only(target: str, *, recursive: bool) -> None:
         return
     if ctypes.get_errno() != errno.ENOSYS:
         raise OSError(ctypes.get_errno(), f"make {target} read-only: {os.strerror(ctypes.get_errno())}")
-    # Flags that a user namespace has locked have to be said again.
+    # Flags that a user namespace has locked must be repeated.
     locked = os.statvfs(target).f_flag & (_MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     mount(None, target, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | locked)
 
@@ -90,12 +90,12 @@ def mount_overlay(lower: str, upper: str, work: str, merged: str) -> None:
     try:
         mount("overlay", merged, "overlay", 0, data)
     except OSError:
-        # In a user namespace the attributes of the layer are those of users (Linux 5.11).
+        # In a user namespace the layer needs extended attributes of users (Linux 5.11).
         mount("overlay", merged, "overlay", 0, f"{data},userxattr")
 
 
 def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str, overlay: list[str]) -> None:
-    """Put the container's root directory together at `place` and make it this process's own."""
+    """Build the container's root directory at `place` and make it the root directory of this process."""
     mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     name = os.fsencode(hostname)
     with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ def _bind(source: str, target: str) -> None:
 
 
 def _devices(target: str) -> None:
-    """A /dev of the container's own with the devices that every container has; the machine's would be written to."""
+    """Create a private /dev with the standard devices of a container, so that the machine's /dev is not written to."""
     os.makedirs(target, exist_ok=True)
     mount("tmpfs", target, "tmpfs", 0, "mode=0755")
     os.mkdir(f"{target}/pts")
@@ -181,18 +181,18 @@ def fork_bound() -> int:
     node_pod, holds = os.pipe()
     child = os.fork()
     if child:
-        os.close(node_pod)  # `holds` stays open until this process ends
+        os.close(node_pod)  # `holds` stays open until this process ends.
         return child
     os.close(holds)
     _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
-    if select.select([node_pod], [], [], 0)[0]:  # the end of the file: the parent was gone before
+    if select.select([node_pod], [], [], 0)[0]:  # End of file: the parent had already ended.
         os._exit(_START_ERROR)
     os.close(node_pod)
     return 0
 
 
 def let_go(report: int) -> None:
-    """Close what the container's process alone should hold: its streams and the report."""
+    """Close the streams and the report, which only the container's process should hold."""
     os.close(report)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
@@ -202,7 +202,7 @@ def let_go(report: int) -> None:
 
 
 def code_of(status: int) -> int:
-    """The exit code of a container whose process ended with this wait status."""
+    """Return the exit code of a container from the wait status of its process."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
@@ -215,7 +215,7 @@ def reap_until(child: int) -> int:
 
 
 def become(request: Request) -> NoReturn:
-    """Run the command in place of this program; raises `OSError` with a container runtime's words."""
+    """Replace this program by the command; raises `OSError` with the message of a container runtime."""
     directory, command = request["directory"], request["command"]
     join_cgroups(request["cgroups"])
     if request["terminal"]:
@@ -231,7 +231,7 @@ def become(request: Request) -> NoReturn:
 
 
 def open_cgroups(request: Request) -> None:
-    """Open the files of the control groups while they can be seen."""
+    """Open the files of the control groups before the root directory changes."""
     request["cgroups"] = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in request["cgroups"]]
 
 
@@ -243,7 +243,7 @@ def join_cgroups(files: list[int]) -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """Have the kernel filter the system calls of this process and its children, while it has the right to say so."""
+    """Install the filter of system calls for this process and its children, while it has the privilege."""
     code = ctypes.create_string_buffer(program, len(program))
     length = len(program) // _FILTER_BYTES
     described = struct.pack("HxxxxxxQ", length, ctypes.addressof(code))
@@ -252,14 +252,14 @@ def install_filter(program: bytes) -> None:
 
 def take_identity(identity: dict[str, Any]) -> None:
     """Drop the capabilities that a container does not have, and become its user."""
-    for number in (0, 1, 2):  # so that the user can open /dev/stdout, which leads to a pipe of the node
+    for number in (0, 1, 2):  # So that the user can open /dev/stdout, which is a pipe of the node.
         with contextlib.suppress(OSError):
             os.fchown(number, identity["user"], -1)
     if identity["capabilities"] is not None:
         kept = frozenset(identity["capabilities"])
         for capability in range(_MAX_CAPABILITIES):
             if capability not in kept and _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) < 0:
-                if ctypes.get_errno() == errno.EINVAL:  # the kernel has no more
+                if ctypes.get_errno() == errno.EINVAL:  # The kernel has no further capabilities.
                     break
                 raise OSError(ctypes.get_errno(), f"drop capability {capability}")
     if identity["seccomp"]:
@@ -272,7 +272,7 @@ def take_identity(identity: dict[str, Any]) -> None:
 
 
 def _execute(command: list[str], env: dict[str, str]) -> NoReturn:
-    """Look the program up as execvp(3) does and run it; nothing is imported here, where the image is the root."""
+    """Find the program as execvp(3) does and run it; imports nothing, because the image is the root directory."""
     word = command[0]
     places = [word] if "/" in word else [os.path.join(place, word) for place in env.get("PATH", os.defpath).split(":")]
     said, number = "executable file not found in $PATH", errno.ENOENT
@@ -299,7 +299,7 @@ def isolate(request: Request, report: int) -> int:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    die_with(request["parent"])  # after the change of user namespace, which clears it
+    die_with(request["parent"])  # After the change of user namespace, which clears it.
     init = fork_bound()
     if init:
         let_go(report)
@@ -316,7 +316,7 @@ def isolate(request: Request, report: int) -> int:
 
 
 def with_bubblewrap(request: Request) -> NoReturn:
-    """Run the command under bubblewrap; its options go through a file that nobody else can read."""
+    """Run the command under bubblewrap; its options are in a file that only this process can read."""
     sandbox = request["sandbox"]
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts"]
     options += ["--hostname", sandbox["hostname"]]
@@ -353,7 +353,7 @@ def join(request: Request, report: int) -> int:
         if number == chroot_after:
             os.chdir(root)
             os.chroot(".")
-    die_with(request["parent"])  # again: the change of user namespace clears it
+    die_with(request["parent"])  # Again, because the change of user namespace clears it.
     os.close(root)
     for kind in kinds:
         os.close(kind)
@@ -374,7 +374,7 @@ def enter_network(namespaces: list[int]) -> None:
 
 
 def run(request: Request, report: int) -> int:
-    """Do what the request says; return the exit code where this process does not become the command."""
+    """Perform the request; returns the exit code if this process does not become the command."""
     open_cgroups(request)
     enter_network(request["network"])
     sandbox = request["sandbox"]
@@ -389,7 +389,7 @@ def run(request: Request, report: int) -> int:
 
 
 def main() -> None:
-    """Read the request, run it, report an error."""
+    """Read the request and perform it; report an error to the node."""
     report = int(sys.argv[2])
     os.set_inheritable(report, False)
     with open(int(sys.argv[1]), "rb") as file:
@@ -398,7 +398,7 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_DFL)
     try:
         code = run(request, report)
-    except Exception as problem:  # noqa: BLE001 - the node hears of everything that stands in a command's way
+    except Exception as problem:  # noqa: BLE001 - every error is reported to the node
         number = getattr(problem, "errno", None) or errno.EINVAL
         text = json.dumps({"errno": number, "text": getattr(problem, "strerror", None) or str(problem)})
         os.write(report, text.encode())

@@ -1,4 +1,4 @@
-"""A container's log on disk: one line a record with its time and stream, in files that are rotated.
+"""The log of a container on disk: one record for each line, with time and stream, in rotated files.
 
 The format is that of the container runtime interface: `<RFC 3339> stdout F <line>`; `P` marks a part of a line.
 """
@@ -19,19 +19,19 @@ __all__ = ["LogFile", "last_text", "line_of", "read_log"]
 
 _LONGEST: Final = 16 * 1024
 _MAX_HEAD_BYTES: Final = 64
-"""What a record has before its text: time, stream and tag."""
+"""The longest head of a record: time, stream and tag."""
 _NAMES: Final = {STDOUT: b"stdout", STDERR: b"stderr"}
 _STREAMS: Final = {b"stdout": STDOUT, b"stderr": STDERR}
 
 
 class LogFile:
-    """Writes one run's log; the present file and `files - 1` older ones of at most `size` bytes each."""
+    """Writes the log of one run: the current file and `files - 1` older ones of at most `size` bytes each."""
 
     def __init__(self, path: Path, clock: Callable[[], float], *, size: int = 10 << 20, files: int = 5) -> None:
         self.path = path
         self.closed = False
         self.followers: set[asyncio.Queue[LogLine | None]] = set()
-        """Each is given every line from now on, and `None` at the end."""
+        """Queues that receive all new lines, and `None` at the end."""
         self._clock = clock
         self._size = size
         self._files = files
@@ -40,7 +40,7 @@ class LogFile:
         self._file: BinaryIO = path.open("ab")
 
     def write(self, stream: int, data: bytes) -> None:
-        """Take in output; a line is recorded when it is whole, or when it is too long."""
+        """Add output; a line is recorded when it is complete or too long."""
         if self.closed:
             return
         *lines, rest = (self._rest[stream] + data).split(b"\n")
@@ -53,7 +53,7 @@ class LogFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Record what is left of unfinished lines and let the followers go. Safe to call twice."""
+        """Record the unfinished lines and end the followers. Safe to call twice."""
         if self.closed:
             return
         for stream, rest in self._rest.items():
@@ -83,7 +83,7 @@ class LogFile:
 
 
 def read_log(path: Path, *, files: int = 5) -> Iterator[LogLine]:
-    """All lines of a log, oldest first; nothing where there is no log."""
+    """Yield all lines of a log, oldest first; none if the log does not exist."""
     every = [*(Path(f"{path}.{number}") for number in range(files - 1, 0, -1)), path]
     for each in every:
         if not each.exists():
@@ -94,14 +94,14 @@ def read_log(path: Path, *, files: int = 5) -> Iterator[LogLine]:
 
 
 def line_of(record: bytes) -> LogLine:
-    """A record as it was written."""
+    """Return the line of a record."""
     at, stream, tag, text = record.rstrip(b"\n").split(b" ", 3)
     when = datetime.fromisoformat(at.decode()[:26] + "+00:00").timestamp()
     return LogLine(when, _STREAMS[stream], text + (b"\n" if tag == b"F" else b""))
 
 
 def last_text(path: Path, *, lines: int, size: int) -> bytes:
-    """The last `size` bytes of the last `lines` lines of a log; its older files are read where that needs it."""
+    """Return the last `size` bytes of the last `lines` lines of a log, across its rotated files."""
     records: list[bytes] = []
     for each in (path, Path(f"{path}.1")):
         if len(records) < lines:

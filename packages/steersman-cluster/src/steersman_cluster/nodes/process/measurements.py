@@ -1,4 +1,4 @@
-"""The periodic measurements of a node: what containers use, and the sizes of volumes with a limit."""
+"""The periodic measurements of a node: the resource usage of containers, and the sizes of limited volumes."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Measurements:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start to measure."""
+        """Start the tasks that measure."""
         self._tasks = [
             asyncio.create_task(self._sample_containers(), name="container metrics"),
             asyncio.create_task(self._watch_volumes(), name="volume sizes"),
         ]
 
     async def close(self) -> None:
-        """Stop to measure. Safe to call twice."""
+        """Stop the tasks that measure. Safe to call twice."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -45,7 +45,7 @@ class Measurements:
             await asyncio.wait(tasks)
 
     async def _sample_containers(self) -> None:
-        """Take a sample of every container now and then, so that a request finds one that is recent."""
+        """Take samples of all containers periodically, so that each request finds a recent one."""
         while True:
             await asyncio.sleep(SAMPLE_EVERY_SECONDS)
             for run in [run for resources in self._resources.values() for run in resources.runs.values()]:

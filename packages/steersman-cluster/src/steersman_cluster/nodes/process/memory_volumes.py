@@ -1,7 +1,7 @@
 """Volumes of medium `Memory`: tmpfs file systems that all containers of a Pod share.
 
 The file systems lie in a mount namespace that a program (`tmpfs_keeper.py`) holds for the node; the processes of a Pod
-with such a volume enter it before they make their own. So nothing is mounted on the machine, and nothing is left behind
+with such a volume enter it before they create their own. So nothing is mounted on the machine, and no mount remains
 when the node is killed.
 """
 
@@ -60,7 +60,7 @@ class MemoryVolumes:
     """The tmpfs file systems of one node. The program that holds them starts with the first one."""
 
     def __init__(self, user_namespace: int | None = None) -> None:
-        """Prepare for file systems in a user namespace: that of the Pods' network, where it has one."""
+        """Use the user namespace of the Pods' network for the file systems, if there is one."""
         self._outer = user_namespace
         self._lock = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
@@ -134,7 +134,7 @@ class MemoryVolumes:
 
 
 async def _answer(process: asyncio.subprocess.Process) -> None:
-    """Wait until an order is done; raises `OSError` where it failed."""
+    """Wait for the response to a command; raises `OSError` if the command failed."""
     assert process.stdout is not None
     async with asyncio.timeout(_ANSWER_SECONDS):
         line = await process.stdout.readline()

@@ -8,7 +8,7 @@ from typing import Final
 __all__ = ["SAMPLE_EVERY_SECONDS", "Meter"]
 
 SAMPLE_EVERY_SECONDS: Final = 15.0
-"""As often as a metrics server asks kubelets."""
+"""The interval at which metrics-server reads kubelets."""
 _MIN_WINDOW_SECONDS: Final = 10.0
 _SAMPLES: Final = 8
 
@@ -29,5 +29,5 @@ class Meter:
         if at - self._samples[-1][0] >= _MIN_WINDOW_SECONDS:
             self._samples.append((at, cpu_seconds))
         window = max(at - begun, 0.001)
-        # The time of a process that leaves the tree leaves the sum.
+        # The sum decreases when a process leaves the tree.
         return max(cpu_seconds - before, 0.0) / window, window

@@ -1,4 +1,4 @@
-"""Tasks of a node that end with what they serve; an error in one is logged."""
+"""Tasks that belong to a Pod, a container or a node and end with it; errors are logged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _log = get_logger("nodes")
 
 
 def start_task(group: set[asyncio.Task[None]], work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Start a task as a member of a group until it ends, and return it."""
+    """Start a task and return it; `group` holds the task until it ends."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     group.add(task)
     task.add_done_callback(group.discard)

@@ -1,6 +1,6 @@
-"""What a container sees at a path: the plan of its mounts, followed without making them.
+"""Resolves paths of a container from the plan of its mounts, before the mounts exist.
 
-Bubblewrap does not tell a program that is missing from one that fails, so a container's command is looked up before.
+Bubblewrap reports a missing program and a failing program in the same way, so the node looks up the command first.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _MAX_SHEBANG_BYTES = 256
 
 
 class LaunchError(Exception):
-    """A command that cannot be run: RunContainerError."""
+    """The command cannot be run: RunContainerError."""
 
 
 def located(ops: Sequence[Op], path: str) -> str | None:
-    """The machine's path of what a container sees at `path`, links followed; `None` where it sees nothing."""
+    """Return the path on the machine of a container's path, with links resolved; `None` if it does not exist."""
     parts = _parts(path)
     here, found, links = "/", "/", 0
     while parts:
@@ -53,7 +53,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _source(ops: Sequence[Op], path: str) -> str | None:
-    """Where a path without links lies on the machine: the last mount upon it or above it decides."""
+    """Return the path on the machine of a path without links, from the last mount on it or above it."""
     for op in reversed(ops):
         if op.what != "remount-ro" and (path == op.target or path.startswith(f"{op.target.rstrip('/')}/")):
             if op.what in ("proc", "dev"):
@@ -66,15 +66,15 @@ def _source(ops: Sequence[Op], path: str) -> str | None:
 
 
 def _above(ops: Sequence[Op], path: str) -> str | None:
-    """The path itself where it is a directory that was made for a mount point below it."""
+    """Return the path itself if it is a directory that was created for a mount point below it."""
     return path if path == "/" or any(op.target.startswith(f"{path}/") for op in ops) else None
 
 
 def _link(ops: Sequence[Op], path: str, source: str) -> str | None:
-    """What a symbolic link says; `None` for anything else."""
+    """Return the target of a symbolic link; `None` for any other file."""
     for op in reversed(ops):
         if op.target == path:
-            return op.source if op.what == "symlink" else None  # a mount follows the links of its source
+            return op.source if op.what == "symlink" else None  # A mount resolves the links of its source.
     try:
         return os.readlink(source)
     except OSError:
@@ -82,7 +82,7 @@ def _link(ops: Sequence[Op], path: str, source: str) -> str | None:
 
 
 def check_command(ops: Sequence[Op], command: Sequence[str], env: Mapping[str, str], directory: str) -> None:
-    """Raise `LaunchError`, with a container runtime's words, for a command that a container cannot run."""
+    """Raise `LaunchError` with the message of a container runtime if a container cannot run a command."""
     if located(ops, directory) is None:
         raise LaunchError(f'chdir to cwd ("{directory}") failed: no such file or directory')
     word = command[0]
@@ -109,7 +109,7 @@ def _program(ops: Sequence[Op], word: str, path: str, directory: str) -> str:
 
 
 def _interpreter(program: str) -> str:
-    """The interpreter that a script names with an absolute path in its first line."""
+    """Return the absolute path of the interpreter in the first line of a script."""
     try:
         with open(program, "rb") as file:
             first = file.read(_MAX_SHEBANG_BYTES)

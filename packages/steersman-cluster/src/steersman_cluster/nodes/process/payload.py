@@ -1,7 +1,7 @@
-"""Files of ConfigMap, Secret, downward API and projected volumes: what is in them, and how they are swapped at once.
+"""Files of ConfigMap, Secret, downward API and projected volumes: their content, and their atomic replacement.
 
-A directory shows its files through `..data`, a link to a directory that is written first and then linked by one
-rename, as kubelets do: whoever reads sees the old content or the new, never a mixture.
+The files of a volume are links through `..data`, a link to a directory with the content. A new directory is written
+first, and then one rename replaces the link, as in the kubelet. So a reader sees the old files or the new ones.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A ServiceAccount token that a projected volume wants."""
+    """A ServiceAccount token that a projected volume requests."""
 
     audience: str
     seconds: int
 
 
 Payload = Mapping[str, File]
-"""Files by path below the volume."""
+"""Files by path relative to the volume."""
 
 
 def references_of_volume(volume: Object) -> set[tuple[str, str]]:
-    """The ConfigMaps and Secrets that a volume shows."""
+    """Return the ConfigMaps and Secrets that a volume refers to."""
     found: set[tuple[str, str]] = set()
     for source in _sources(volume):
         if "configMap" in source:
@@ -61,7 +61,7 @@ def references_of_volume(volume: Object) -> set[tuple[str, str]]:
 
 
 def tokens_of(volume: Object) -> list[TokenRequest]:
-    """The tokens that a volume shows."""
+    """Return the tokens that a volume requests."""
     return [
         TokenRequest(token.get("audience") or "", token.get("expirationSeconds") or 3600)
         for source in _sources(volume)
@@ -81,7 +81,7 @@ def files_of(
     references: Mapping[tuple[str, str], Object | None],
     tokens: Mapping[TokenRequest, str],
 ) -> dict[str, File]:
-    """The files of a volume; raises `ConfigError` with the kubelet's text for what is missing."""
+    """Return the files of a volume; raises `ConfigError` with the kubelet's message for a missing object."""
     kind = next(k for k in ("projected", "configMap", "secret", "downwardAPI") if k in volume)
     mode: int = volume[kind].get("defaultMode") or 0o644
     files: dict[str, File] = {}
@@ -138,10 +138,10 @@ def _downward(source: Object, mode: int, facts: Facts) -> dict[str, File]:
 
 
 def write(directory: Path, payload: Payload, *, group: int | None = None) -> bool:
-    """Make a directory show these files, all at once; false where it did already.
+    """Replace the files of a directory atomically; returns false if they are unchanged.
 
-    With `group` the files belong to it, and it may read them.
-    Raises `ValueError` for a path that leads out of the directory.
+    With `group` the files belong to that group and are readable for it.
+    Raises `ValueError` for a path outside the directory.
     """
     for path in payload:
         if path.startswith("/") or ".." in path.split("/") or not path:

@@ -1,4 +1,4 @@
-"""What a Pod stands on: its address, its directory, its volumes; made before its containers, gone after them."""
+"""The address, directory and volumes of a Pod, which exist before its containers and until they have ended."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _PAYLOADS = ("configMap", "secret", "downwardAPI", "projected")
 
 
 class MountError(Exception):
-    """A volume that cannot be had (yet): FailedMount."""
+    """The volume cannot be mounted now: FailedMount."""
 
 
 class PodResources:
-    """One Pod's place on this machine. `directory` is its own; `shared` holds what outlives it (volumes of claims).
+    """The resources of one Pod. `directory` is deleted with the Pod; `shared` has the volumes of claims, which stay.
 
-    Without `memory` the volumes of medium Memory lie on the disk.
+    Without `memory` the volumes of medium Memory are on the disk.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class PodResources:
         self.tasks: set[asyncio.Task[None]] = set()
         self.refreshing: asyncio.Task[None] | None = None
         self.attachment: Attachment | None = None
-        """The Pod's network namespace, or its node's for a Pod on the host network."""
+        """The network namespace of the Pod, or that of its node for a Pod on the host network."""
         self._shared = shared
         self._clock = clock
         self._images = images
         self._memory = memory
         self._in_memory: list[Path] = []
-        """The directories upon which a tmpfs is mounted."""
+        """The mount points of tmpfs file systems."""
         self._tokens: dict[TokenRequest, tuple[str, float]] = {}
 
     @property
@@ -69,7 +69,7 @@ class PodResources:
         return self.facts.pod
 
     async def make(self, reader: ApiReader) -> None:
-        """Make all volumes; raises `MountError` with the kubelet's words."""
+        """Create all volumes; raises `MountError` with the kubelet's message."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         for volume in dig(self.pod, "spec", "volumes", default=[]):
             name: str = volume["name"]
@@ -81,11 +81,11 @@ class PodResources:
 
     @property
     def _fs_group(self) -> int | None:
-        """The group of the Pod's volumes, where this node can set it."""
+        """Return the group of the Pod's volumes, if this node can set it."""
         return dig(self.pod, "spec", "securityContext", "fsGroup") if os.geteuid() == 0 else None
 
     def _own(self, volume: Object) -> None:
-        """Give a writable volume to the Pod's `fsGroup`, as the kubelet does for those that it manages."""
+        """Set the group of a writable volume to the Pod's `fsGroup`, for the same types of volumes as the kubelet."""
         group = self._fs_group
         top = self.volumes[volume["name"]]
         if group is None or top in self._in_memory or not any(kind in volume for kind in _OWNED):
@@ -102,7 +102,7 @@ class PodResources:
                     os.chmod(path, os.stat(path).st_mode & 0o7777 | 0o660)
 
     async def refresh(self, reader: ApiReader) -> None:
-        """Bring the files of volumes up to date; what is missing meanwhile stays as it was."""
+        """Update the files of volumes; a volume with a missing object keeps its files."""
         for volume in dig(self.pod, "spec", "volumes", default=[]):
             if any(kind in volume for kind in _PAYLOADS):
                 try:
@@ -112,7 +112,7 @@ class PodResources:
 
     @property
     def renew_at(self) -> float | None:
-        """When the first token is to be renewed."""
+        """Return the time at which the first token must be renewed; `None` without tokens."""
         return min((at for _, at in self._tokens.values()), default=None)
 
     async def _volume(self, volume: Object, reader: ApiReader) -> Path:
@@ -197,7 +197,7 @@ class PodResources:
         return _open_directory(self._shared / f"{volume_name}-{uid_of(claim)[:8]}")
 
     def mounts(self, container: Object, env: dict[str, str]) -> list[Mount]:
-        """Where a container sees the volumes; raises `ConfigError` for a sub-path that leads out."""
+        """Return the mounts of a container; raises `ConfigError` for a `subPath` outside its volume."""
         kinds = {v["name"]: v for v in dig(self.pod, "spec", "volumes", default=[])}
         found: list[Mount] = []
         for mount in container.get("volumeMounts") or ():
@@ -222,13 +222,13 @@ class PodResources:
         return found
 
     def hosts_file(self) -> Path:
-        """The container's /etc/hosts, with the Pod's own name and its aliases."""
+        """Write the Pod's /etc/hosts, with its name and its aliases, and return the path."""
         path = self.directory / "hosts"
         path.write_text(hosts_file(self.pod, self.facts.ip, self.hostname, _text_of(Path("/etc/hosts"))))
         return path
 
     def resolv_conf(self) -> Path:
-        """The container's /etc/resolv.conf."""
+        """Write the Pod's /etc/resolv.conf and return the path."""
         path = self.directory / "resolv.conf"
         path.write_text(resolv_conf(self.pod, _text_of(Path("/etc/resolv.conf"))))
         return path
@@ -258,12 +258,12 @@ class PodResources:
 
     @property
     def hostname(self) -> str:
-        """The Pod's host name."""
+        """Return the host name of the Pod."""
         name = (dig(self.pod, "spec", "hostname") or name_of(self.pod))[:63]
         return (dig(self.pod, "spec", "setHostnameAsFQDN") and full_name(self.pod)) or name
 
     async def remove(self) -> None:
-        """Delete the Pod's directory; volumes of claims stay."""
+        """Delete the directory of the Pod; volumes of claims stay."""
         while self._memory is not None and self._in_memory:
             await self._memory.unmount(self._in_memory.pop())
         await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
@@ -277,7 +277,7 @@ def _open_directory(path: Path) -> Path:
 
 
 def _text_of(path: Path) -> str:
-    """Return the text of a file of the node; empty where it cannot be read."""
+    """Return the text of a file of the machine; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What a node makes for a Pod before its containers: its place in the network, its volumes, and their renewal."""
+"""Prepares a Pod before its containers start: its network, its volumes, and the updates of their files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from steersman_cluster.objects import dig, name_of, namespace_of
 __all__ = ["PodPreparation"]
 
 _ADDRESSES: Final = count(1)
-"""Numbers of Pods' addresses: of all clusters of this process, whose Pods share the machine's loopback network."""
+"""The numbers of Pod addresses, unique in this process, because all its clusters share the loopback network."""
 _log = get_logger("nodes")
 
 
@@ -44,17 +44,17 @@ class PodPreparation:
         resources: dict[str, PodResources],
         network_changed: Callable[[], None],
     ) -> None:
-        """Prepare for the Pods of a node.
+        """Create the preparation for the Pods of a node.
 
         Args:
-            agent: Gets the results.
+            agent: Receives the results.
             images: The known images, for volumes that show one.
             data: The directory of the node.
             reader: Reads the objects that volumes show.
             memory: Holds the volumes of medium Memory, where it can.
-            network: The network of the Pods, where they have one of their own.
+            network: The network of the Pods; `None` if they share the network of the machine.
             resources: The resources of the node's Pods by UID; new ones are added.
-            network_changed: Called after a Pod has got or lost its address.
+            network_changed: Called when a Pod has received or lost its address.
         """
         self._agent = agent
         self._images = images
@@ -66,11 +66,11 @@ class PodPreparation:
         self._network_changed = network_changed
 
     def new_resources(self, node_pod: NodePod) -> PodResources:
-        """Return the resources of a Pod that the node has not prepared before."""
+        """Return the resources of a new Pod, before they are created."""
         registration = self._agent.registrations[node_pod.node]
         host = registration.info.address
         if self._network is not None:
-            ip = ""  # the Pod is attached when it is prepared
+            ip = ""  # The Pod is attached when it is prepared.
         elif node_pod.pod_state.spec.get("hostNetwork"):
             ip = host
         else:
@@ -87,7 +87,7 @@ class PodPreparation:
         return resources
 
     async def _attach(self, node_pod: NodePod, resources: PodResources) -> None:
-        """Give a Pod its place in the network; raises `OSError`."""
+        """Attach a Pod to the network; raises `OSError`."""
         if self._network is None or resources.attachment is not None:
             return
         if node_pod.pod_state.spec.get("hostNetwork"):
@@ -101,7 +101,7 @@ class PodPreparation:
         await self._network.set_host_ports(resources.facts.ip, node_pod.node, containers)
 
     def detach(self, resources: PodResources) -> None:
-        """Take a Pod out of the network."""
+        """Detach a Pod from the network."""
         if self._network is None or resources.attachment is None:
             return
         attachment, resources.attachment = resources.attachment, None
@@ -111,7 +111,7 @@ class PodPreparation:
                 self._network_changed()
 
     async def prepare(self, node_pod: NodePod, resources: PodResources) -> None:
-        """Make what a Pod needs on its node, and report the result to the agent."""
+        """Create the network and the volumes of a Pod, and report the result to the agent."""
         try:
             await self._attach(node_pod, resources)
             await resources.make(self._reader)
@@ -132,13 +132,13 @@ class PodPreparation:
             self.refresh(resources)
 
     def source_changed(self, kind: str, namespace: str, name: str) -> None:
-        """Refresh the volumes that show a ConfigMap or Secret."""
+        """Update the volumes that contain a ConfigMap or Secret."""
         for resources in self._resources.values():
             if (kind, name) in resources.references and namespace_of(resources.pod) == namespace:
                 self.refresh(resources)
 
     def refresh(self, resources: PodResources) -> None:
-        """Bring the files of a Pod's volumes up to date, after a refresh that runs already."""
+        """Start to update the files of a Pod's volumes, after an update that already runs."""
 
         async def refresh() -> None:
             try:

@@ -1,4 +1,4 @@
-"""The tasks that probe a container: one for each probe it has, from its start to its end."""
+"""The tasks that probe a container: one for each of its probes, while the container runs."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ async def watch(
     execute: Execute,
     network: ClusterNetwork | None,
 ) -> None:
-    """Run one probe of a container until it needs no further run, or until the task is cancelled.
+    """Run one probe of a container periodically, until its final result or until the task is cancelled.
 
-    Liveness and readiness probes start after the startup probe has succeeded.
+    The success of a startup probe and the failure of a startup or liveness probe are final. Liveness and readiness
+    probes start after the startup probe has succeeded.
 
     Args:
-        agent: Gets the results.
+        agent: Receives the results.
         node_pod: The Pod.
         resources: The resources of the Pod.
         run: The run of the container.

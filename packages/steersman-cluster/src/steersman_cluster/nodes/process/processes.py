@@ -1,8 +1,7 @@
-"""One process of a container: its output, its input, its end; and commands run beside it.
+"""The processes of containers: their start, streams, signals and exit.
 
-Every process is started by the launcher and leads a session of its own. `stop` asks by SIGTERM and insists by SIGKILL
-after the grace; in a sandbox the kernel then kills all that is left of the PID namespace, without one the process group
-is killed.
+The launcher starts each process as the leader of a session. In a sandbox, the kernel kills the rest of the PID
+namespace when its first process ends. Without a sandbox, the process group is killed.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ Exit = tuple[int, int]
 
 
 def exit_of(returncode: int) -> Exit:
-    """Exit code as a container runtime tells it: 128 + n after signal n."""
+    """Return the exit code as a container runtime reports it, 128 + n after signal n, and the signal."""
     return (128 - returncode, -returncode) if returncode < 0 else (returncode, 0)
 
 
 def children_of(pid: int) -> list[int]:
-    """The direct children of a process."""
+    """Return the direct children of a process."""
     try:
         text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     except OSError:
@@ -45,13 +44,13 @@ def children_of(pid: int) -> list[int]:
 
 
 def consumed(pid: int) -> tuple[float, int]:
-    """The processor time in seconds and the resident memory in bytes of a process and of all below it."""
+    """Return the CPU time in seconds and the resident memory in bytes of a process and its descendants."""
     ticks = pages = 0
     waiting = [pid]
     while waiting:
         process = waiting.pop()
         with suppress(OSError, ValueError, IndexError):
-            # The name, in parentheses, may hold anything; the numbers follow it.
+            # The name is in parentheses and can contain any character; the numbers follow it.
             fields = Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()
             ticks += sum(int(field) for field in fields[11:15])
             pages += int(fields[21])
@@ -66,7 +65,7 @@ def resize(fd: int, columns: int, rows: int) -> None:
 
 
 class Process:
-    """A process and its three streams; `on_output` hears everything, in order."""
+    """A process and its three streams; `on_output` is called with all output, in order."""
 
     def __init__(
         self,
@@ -78,11 +77,11 @@ class Process:
     ) -> None:
         self.process = process
         self.listeners: set[asyncio.Queue[tuple[int, bytes] | None]] = set()
-        """Who is attached; each is given all output from now on, and `None` at the end."""
+        """The queues of attached sessions, which receive all new output, and `None` at the end."""
         self._on_output = on_output
         self._terminal = terminal
         self._roomy: asyncio.Future[None] | None = None
-        """Done when a full terminal takes more; `None` while no write waits for that."""
+        """Done when a full terminal accepts more input; `None` while no write waits."""
         if terminal is not None:
             os.set_blocking(terminal, False)
         self._ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
@@ -100,7 +99,7 @@ class Process:
         return self._ended.done()
 
     async def wait(self) -> Exit:
-        """Exit code and signal, once all output has been read."""
+        """Wait for the end of the process and of its output; returns exit code and signal."""
         return await asyncio.shield(self._ended)
 
     async def _watch(self) -> None:
@@ -114,14 +113,15 @@ class Process:
         code = await self.process.wait()
         kill_group(self.pid, signal.SIGKILL)
         if readers:
-            # A process that has left the group may hold the pipes open for ever.
+            # A process that has left the group can keep the pipes open without a limit.
             _, late = await asyncio.wait(readers, timeout=1.0)
             for task in late:
                 task.cancel()
         let_go(self.process)
         if self._terminal is not None:
             self._has_room()
-            terminal, self._terminal = self._terminal, None  # its number may be another file's from here on
+            # After this, the descriptor's number can belong to another file.
+            terminal, self._terminal = self._terminal, None
             os.close(terminal)
         for listener in self.listeners:
             listener.put_nowait(None)
@@ -139,7 +139,7 @@ class Process:
             lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(fd), "rb", 0)
         )
         try:
-            with suppress(OSError):  # a terminal reports its end as an error
+            with suppress(OSError):  # A terminal reports its end as an error.
                 await self._pump(STDOUT, reader)
         finally:
             transport.close()
@@ -150,7 +150,7 @@ class Process:
             listener.put_nowait((stream, chunk))
 
     async def write(self, data: bytes) -> None:
-        """Send to the standard input; dropped where there is none."""
+        """Write to the standard input; does nothing if it is closed."""
         if self._terminal is not None:
             await self._type(data)
             return
@@ -161,14 +161,14 @@ class Process:
                 await stdin.drain()
 
     async def close_stdin(self) -> None:
-        """End the standard input."""
+        """Close the standard input."""
         if self._terminal is not None:
             await self._type(b"\x04")
         elif self.process.stdin is not None:
             self.process.stdin.close()
 
     async def _type(self, data: bytes) -> None:
-        """Write all of it to the terminal as its program reads; drop the rest when that has ended."""
+        """Write to the terminal as fast as its program reads; drop the rest when the program has ended."""
         rest = memoryview(data)
         while rest and self._terminal is not None:
             try:
@@ -179,7 +179,7 @@ class Process:
                 return
 
     async def _room(self) -> None:
-        """Wait until the terminal takes more, or is closed."""
+        """Wait until the terminal accepts more input or is closed."""
         terminal = self._terminal
         if terminal is None:
             return
@@ -195,12 +195,12 @@ class Process:
             self._roomy = None
 
     def resize(self, columns: int, rows: int) -> None:
-        """Set the terminal's size, where there is one."""
+        """Set the size of the terminal, if there is one."""
         if self._terminal is not None:
             resize(self._terminal, columns, rows)
 
     def signal(self, number: int, *, sandboxed: bool) -> None:
-        """Signal the container's own process: in a sandbox the grandchild, since monitor and init stand above it."""
+        """Signal the container's own process: in a sandbox the grandchild, below monitor and init."""
         if self.ended:
             return
         if sandboxed:
@@ -209,23 +209,23 @@ class Process:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(app, number)
             return
-        # Not the group: a container's other processes hear of it from the first one, or not at all.
+        # Not the group: in a container, only the first process receives the signal.
         with suppress(ProcessLookupError, PermissionError):
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill all of it at once."""
+        """Kill the process group immediately."""
         if not self.ended:
             kill_group(self.pid, signal.SIGKILL)
 
 
 def let_go(process: asyncio.subprocess.Process) -> None:
-    """Close our ends of an ended process's pipes: what it started may hold the others for a while, or for ever."""
+    """Close this side of the pipes of an ended process; its child processes can keep the other side open."""
     cast(Any, process)._transport.close()
 
 
 def kill_group(pid: int, number: int) -> None:
-    """Signal a process group; nothing where it is gone."""
+    """Signal a process group, if it still exists."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
@@ -245,12 +245,12 @@ async def spawn(
     identity: Identity | None = None,
     cgroups: Sequence[str] = (),
 ) -> Process:
-    """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a terminal of its own.
+    """Start a command, in a `sandbox` or in the sandbox of the process `enter`; with `tty` on a new terminal.
 
-    `network` are descriptors of the namespaces of its network, in the order in which they are entered; only root can
-    choose an `identity`. `cgroups` are the files through which it joins its control groups.
+    `network` are descriptors of the namespaces of its network, in the order of entry. Only root can set an `identity`.
+    `cgroups` are the files through which the process joins its control groups.
 
-    Returns when its program runs. Raises `OSError` with the reason where it cannot be run.
+    Returns when the program runs. Raises `OSError` with the reason if it cannot run.
     """
     terminal = pty.openpty() if tty else None
     pipe = asyncio.subprocess.PIPE
@@ -298,7 +298,7 @@ async def spawn(
 async def _whole(
     starting: Coroutine[Any, Any, asyncio.subprocess.Process],
 ) -> asyncio.subprocess.Process:
-    """Start a process or do not: whoever is cancelled meanwhile, even again and again, leaves no process behind."""
+    """Start a process; if the caller is cancelled, even repeatedly, no process remains."""
     task = asyncio.ensure_future(starting)
     try:
         return await asyncio.shield(task)
@@ -320,9 +320,9 @@ async def _undo(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
 
 
 class Session:
-    """`ExecSession` over a process: one of its own (`exec`) or one that is joined (`attach`).
+    """`ExecSession` of a new process (`exec`) or of the container's process (`attach`).
 
-    `feeds` says that the process's standard input ends with this session (a container's `stdinOnce`).
+    With `feeds`, the standard input of the process closes with this session (`stdinOnce` of a container).
     """
 
     def __init__(

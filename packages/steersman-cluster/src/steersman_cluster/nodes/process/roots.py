@@ -1,4 +1,4 @@
-"""The files of a container's root directory: a copy of its image's, or what it sees of the machine."""
+"""The files of a container's root directory: those of its image, or those of the machine."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MADE_IN_THE_SANDBOX: Final = {"proc", "dev", "tmp"}
 
 
 def node_paths() -> list[str]:
-    """Return where this Python and the programs in `PATH` are, as far as that is below the temporary directory."""
+    """Return the directories of this Python and of `PATH` that are below the temporary directory."""
     programs = os.environ.get("PATH", "").split(os.pathsep)
     return _outermost(sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, os.getcwd(), *programs)
 
 
 def named_paths(image: Image) -> list[str]:
-    """The files that an image's command names below the temporary directory, with the directories that they lie in."""
+    """Return the files of an image's command that are below the temporary directory, and their directories."""
     words = [word for word in (*image.command, *image.args) if word.startswith("/")]
     return _outermost(*(os.path.dirname(word) if os.path.isfile(word) else word for word in words))
 
 
 def _outermost(*paths: str) -> list[str]:
-    """Those below the directories that containers have of their own; none that lies within another."""
+    """Return the paths below the private directories of containers, without paths within another of them."""
     found = {path for path in map(os.path.abspath, filter(None, paths)) if path.startswith(PRIVATE_PATHS)}
     there = {path for path in found if os.path.isdir(path) and path.rstrip("/") not in ("/dev/shm", "/dev/pts")}  # noqa: S108
     return sorted(path for path in there if not any(path.startswith(f"{other}/") for other in there))
@@ -48,7 +48,7 @@ class Layer:
 
     @classmethod
     def make(cls, lower: Path, directory: Path) -> Layer:
-        """Make an empty layer; what an earlier run wrote is deleted."""
+        """Create an empty layer and delete the files of an earlier run."""
         shutil.rmtree(directory, ignore_errors=True)
         for name in ("upper", "work", "merged"):
             (directory / name).mkdir(parents=True)
@@ -70,7 +70,7 @@ class Layer:
         return [replace(op, source=moved(op.source)) if op.what in ("bind", "ro-bind") else op for op in ops]
 
     def new_directory(self) -> Path:
-        """Make a directory that the image does not have, such as the working directory."""
+        """Create a directory that the image does not contain, such as the working directory."""
         path = self.directory / "made"
         path.mkdir(exist_ok=True)
         return path
@@ -82,7 +82,7 @@ async def copy_root(source: Path, target: Path) -> Path:
     if not entries:
         return target
     said = bytearray()
-    # Modes, owners, links and sparse files stay as they are, and file systems that can share blocks do.
+    # Keeps modes, owners, links and sparse files, and shares blocks if the file system can.
     command = ["cp", "-a", "--", *entries, str(target)]
     copying = await spawn(
         command, dict(os.environ), "/", on_output=lambda _, data: said.extend(data), on_exit=lambda _: None
@@ -97,7 +97,7 @@ async def copy_root(source: Path, target: Path) -> Path:
 
 
 def _begin(source: Path, target: Path) -> list[str]:
-    """Make an empty target; return what is to be copied into it."""
+    """Create an empty target; return the paths to copy into it."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for name in _MADE_IN_THE_SANDBOX:
@@ -107,12 +107,12 @@ def _begin(source: Path, target: Path) -> list[str]:
 
 
 def make_directory(root: Path, directory: str) -> None:
-    """Make a container's working directory in its copy of the image, as container runtimes do."""
+    """Create a container's working directory in its copy of the image, as container runtimes do."""
     (root / real(root, directory).lstrip("/")).mkdir(parents=True, exist_ok=True)
 
 
 def lay_out(root: Path, mounts: Sequence[Mount]) -> Path:
-    """Where nothing can be mounted: a private tree of links, as the container would have seen it."""
+    """Create a private tree of links in place of mounts, and return its root."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     for mount in sorted(mounts, key=lambda m: m.target.count("/")):

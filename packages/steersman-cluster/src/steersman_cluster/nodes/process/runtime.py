@@ -1,7 +1,7 @@
-"""The runtime of process nodes: performs what the machine says with real processes, and reports what they do.
+"""The runtime of process nodes: performs the effects of the Pod state machine with processes, and reports events.
 
-Every start, stop and probe is a task of its Pod's resources and ends with it. What a task cannot do becomes an event of
-the machine; nothing is decided here.
+Each start, stop and probe is a task of the Pod's resources and ends with them. A failed task posts an event to the
+state machine, which makes all decisions.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ from steersman_cluster.objects import Object, dig
 __all__ = ["ProcessRuntime", "Run"]
 
 _LEAST_GRACE: Final = 2.0
-"""Seconds that a container gets after its preStop, however long that took."""
+"""The least grace period in seconds after a preStop hook."""
 _MAX_MESSAGE_BYTES: Final = 4096
-"""The length of the message that a termination message file contributes: its end."""
+"""The greatest length of a termination message; the end of the file is used."""
 _log = get_logger("nodes")
 
 
 class ProcessRuntime:
-    """Runs containers as processes. `data` holds directories of Pods, logs and volumes; `images` says what runs."""
+    """Runs containers as processes. `data` has the directories of Pods, logs and volumes; `images` the commands."""
 
     adopts = False
 
@@ -79,7 +79,7 @@ class ProcessRuntime:
         self.mode: Mode = mode
         self.network = network
         self.network_changed: Callable[[], None] = lambda: None
-        """Called after a Pod has got or lost its address."""
+        """Called when a Pod has received or lost its address."""
         self.resources: dict[str, PodResources] = {}
         self.mark = secrets.token_hex(8)
         self._agent = agent
@@ -93,7 +93,7 @@ class ProcessRuntime:
         self._guard: asyncio.subprocess.Process | None = None
         self._cleaning: set[asyncio.Task[None]] = set()
         self.commands = ContainerCommands(mode)
-        """The commands beside the processes of containers."""
+        """The additional commands in containers."""
         self.measurements = Measurements(agent, self.resources)
         api_server = KUBERNETES_SERVICE if network is not None else server or self._reader.api_server()
         self._launcher = ContainerLauncher(agent, images, data, mode, self.mark, self._reader, api_server, network)
@@ -109,7 +109,7 @@ class ProcessRuntime:
         )
 
     async def start(self) -> None:
-        """Before the first Pod: watch what volumes show, and set the guard where the kernel does not help."""
+        """Watch the objects in volumes, and start the cleanup program if the kernel does not kill processes itself."""
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reader.start()
         self.measurements.start()
@@ -124,7 +124,7 @@ class ProcessRuntime:
             )
 
     async def close(self) -> None:
-        """Kill everything and wait until it is gone. Pods stay in the API."""
+        """Kill all containers and wait for their end. The Pods stay in the API."""
         await self.measurements.close()
         for resources in list(self.resources.values()):
             await self._clear(resources)
@@ -141,10 +141,10 @@ class ProcessRuntime:
             await self._guard.wait()
             self._guard = None
         else:
-            # What a sandbox still holds dies with its first process, or was started beside it: a moment later.
+            # The remaining processes of a sandbox end shortly after its first process.
             await asyncio.to_thread(cleanup.kill_marked, self.mark)
 
-    # What the agent calls.
+    # Methods that the agent calls.
 
     def added(self, node_pod: NodePod) -> None:
         """Handle a Pod that the agent sees for the first time."""
@@ -180,7 +180,7 @@ class ProcessRuntime:
                 pass
 
     def _resize(self, node_pod: NodePod, name: str, attempt: int, resources: Object) -> None:
-        """Change the limits of a running container; where this process may not set limits, only their record."""
+        """Change the limits of a running container; without control groups, only the recorded limits change."""
         held = self.resources.get(node_pod.uid)
         run = held.runs.get(name) if held is not None else None
         answer: Resized | NotResized = Resized(name, attempt, resources)
@@ -200,14 +200,14 @@ class ProcessRuntime:
             await resources.remove()
 
     def forgotten(self, node_pod: NodePod) -> None:
-        """Kill what still runs of a Pod whose object is gone."""
+        """Kill the remaining containers of a Pod that was deleted from the API."""
         start_task(self._cleaning, self.removed(node_pod), f"forget {node_pod.name}")
 
     def _source_changed(self, kind: str, namespace: str, name: str) -> None:
         self._preparation.source_changed(kind, namespace, name)
 
     async def _clear(self, resources: PodResources) -> None:
-        """Kill what runs in a Pod and end its tasks."""
+        """Kill the containers of a Pod and cancel its tasks."""
         for task in list(resources.tasks):
             if task is not asyncio.current_task():
                 task.cancel()
@@ -221,7 +221,7 @@ class ProcessRuntime:
             run.process.kill()
         for run in runs:
             await run.process.wait()
-            run.log.close()  # a run that ends while its container starts is not reported as exited
+            run.log.close()  # A run that ends while its container starts is not reported as exited.
         if beside:
             await asyncio.wait(beside)
 
@@ -255,7 +255,7 @@ class ProcessRuntime:
         except OSError as problem:
             refuse("RunContainerError", f"failed to create containerd task: {problem.strerror or problem}")
             return
-        except Exception as problem:  # noqa: BLE001 - the Pod shows what nobody thought of, and is tried again
+        except Exception as problem:  # noqa: BLE001 - the Pod shows an unexpected error, and the start is retried
             if not isinstance(problem, ClientError):
                 _log.exception("container_create_failed", pod=node_pod.name, container=name)
             refuse("CreateContainerError", problem)
@@ -296,7 +296,7 @@ class ProcessRuntime:
             and not pod_state.started_at
             and pod_state.stage.value == "starting"
         ):
-            return  # the start is not over yet; it will see that the process has ended
+            return  # The start still runs and will notice that the process has ended.
         self._exited(node_pod, resources, run)
 
     def _exited(self, node_pod: NodePod, resources: PodResources, run: Run) -> None:

@@ -1,9 +1,9 @@
-"""What a container sees of the file system: a plan of mounts, carried out by bubblewrap or by mount namespaces.
+"""The file system of a container: a plan of mounts, performed by bubblewrap or with mount namespaces.
 
-The machine's directories are shown read-only (or a copy of the image's root directory), with volumes at their paths.
-Where a mount point does not exist, its parent is replaced by a private directory of links to what was there, so
-nothing is ever created on the machine itself. Every container has its own PID namespace: when its first process goes,
-or the node, the kernel kills the rest. Without namespaces there is a private directory instead (`plain`).
+The root is the machine's directories, read-only, or a copy of the image's root directory, with volumes at their paths.
+If a mount point does not exist, a private directory with links replaces its parent, so that nothing is created on the
+machine. Each container has its own PID namespace: the kernel kills all its processes when its first process or the node
+ends. Without namespaces, a container has a private directory instead (`plain`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["PRIVATE_PATHS", "Mode", "Mount", "Op", "detect", "overlays_work", "p
 
 Mode = Literal["bubblewrap", "namespaces", "plain"]
 PRIVATE_PATHS: Final = ("/tmp/", "/dev/")  # noqa: S108
-"""Prefixes of the paths at which a container has directories of its own instead of its root's."""
+"""Prefixes of the paths at which a container has private directories instead of those of its root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or directory of the machine that a container sees at `target`."""
+    """A file or directory of the machine, mounted at `target` in a container."""
 
     source: Path
     target: str
@@ -46,8 +46,8 @@ class Op:
 
 
 def detect() -> Mode:
-    """The best mode that works here, found out by trying."""
-    # Only root chooses users and capabilities, and only the launcher's own sandbox applies them.
+    """Return the best mode that works on this machine, determined by a test."""
+    # Only root can set users and capabilities, and only the launcher's own sandbox applies them.
     every: tuple[Mode, ...] = ("bubblewrap", "namespaces") if os.geteuid() else ("namespaces", "bubblewrap")
     for mode in every:
         if works(mode):
@@ -56,12 +56,12 @@ def detect() -> Mode:
 
 
 def overlays_work(mode: Mode, directory: Path) -> bool:
-    """Return whether containers can have writable layers in a directory; found out by trying."""
+    """Return whether containers can have writable layers in a directory, determined by a test."""
     return mode == "namespaces" and works(mode, str(directory))
 
 
 def works(mode: Mode, overlays: str = "") -> bool:
-    """Whether `true` runs in a sandbox of this mode; with `overlays`, with a writable layer in that directory."""
+    """Return whether `true` runs in a sandbox of this mode; `overlays` is a directory for a writable layer."""
     with tempfile.TemporaryDirectory(prefix="steersman-sandbox-", dir=overlays or None) as directory:
         private = Path(directory)
         (private / "tmp").mkdir()
@@ -82,10 +82,10 @@ def works(mode: Mode, overlays: str = "") -> bool:
 
 
 def plan(root: Path | None, mounts: Sequence[Mount], private: Path, *, read_only: bool = False) -> list[Op]:
-    """How to build a container's root. `private` is a directory of the Pod's own; its `tmp` becomes /tmp.
+    """Return the plan of a container's root. `private` is a directory of the Pod; its `tmp` becomes /tmp.
 
-    With `root` that directory is the container's /; without, the machine's own, read-only. With `read_only`
-    (`readOnlyRootFilesystem`) the container writes to its volumes only.
+    `root` is the container's /; `None` for the machine's root directory, read-only. With `read_only`
+    (`readOnlyRootFilesystem`) the container can write only to its volumes.
     """
     base = root or Path("/")
     bind = "ro-bind" if root is None or read_only else "bind"
@@ -102,7 +102,7 @@ def plan(root: Path | None, mounts: Sequence[Mount], private: Path, *, read_only
     ops += [Op("proc", "", "/proc"), Op("dev", "", "/dev"), temporary]
     placed = sorted(((real(base, m.target), m) for m in mounts), key=lambda pair: pair[0].count("/"))
     shadowed: list[str] = []
-    # All shadows before any mount: a shadow would hide what is mounted below it.
+    # All shadows come before the mounts, because a shadow would hide mounts below it.
     for target, _ in placed:
         parent = _parent_to_shadow(base, target)
         if parent and parent not in shadowed:
@@ -121,7 +121,7 @@ def sandbox_of(
     overlay: Sequence[str] = (),
     sysctls: Mapping[str, str] | None = None,
 ) -> Sandbox | None:
-    """What the launcher has to know of a sandbox; `None` for the mode without one. Raises `FileNotFoundError`."""
+    """Return the sandbox for the launcher; `None` for the mode without sandboxes. Raises `FileNotFoundError`."""
     if mode == "plain":
         return None
     program = ""
@@ -142,7 +142,7 @@ def sandbox_of(
 
 
 def real(base: Path, target: str) -> str:
-    """The mount point with the links of the container's root followed, so that /var/run is /run."""
+    """Return a mount point with the links of the container's root resolved, so that /var/run is /run."""
     path = "/"
     for part in Path(os.path.normpath(target)).parts[1:]:
         step = os.path.join(path, part)
@@ -157,7 +157,7 @@ def real(base: Path, target: str) -> str:
 
 
 def _parent_to_shadow(base: Path, target: str) -> str:
-    """The deepest directory on the way to a mount point that does not exist; none where making it does no harm."""
+    """Return the deepest existing directory above a missing mount point; none if the mount point may be created."""
     if (base / target.lstrip("/")).exists() or target.startswith(PRIVATE_PATHS):
         return ""
     parent = os.path.dirname(target)
@@ -167,7 +167,7 @@ def _parent_to_shadow(base: Path, target: str) -> str:
 
 
 def _shadow(base: Path, directory: str, hidden: str, bind: str, targets: Sequence[str]) -> list[Op]:
-    """Replace a directory by a private one of links to what it holds; what is mounted upon stays no link."""
+    """Replace a directory by a private one with links to its entries, except for mount points."""
     source = base / directory.lstrip("/")
     ops = [Op(bind, str(source), hidden), Op("tmpfs", "", directory)]
     for entry in sorted(source.iterdir()):

@@ -65,11 +65,11 @@ _DENIED: Final[dict[str, dict[str, tuple[int, ...]]]] = {
     # syslog
     "SYSLOG": {"x86_64": (103,), "aarch64": (116,)},
 }  # fmt: skip
-"""Numbers of the system calls that need a capability, or that no container has, by machine."""
+"""Numbers of the system calls that need a capability, or that are denied to all containers, by machine."""
 _CLONE: Final = {"x86_64": 56, "aarch64": 220}
 _CLONE3: Final = 435
 _NAMESPACE_FLAGS: Final = 0x7E02_0000
-"""The flags of clone(2) that make namespaces."""
+"""The flags of clone(2) that create namespaces."""
 _X32_BIT: Final = 0x4000_0000
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER_OFFSET, _ARCHITECTURE_OFFSET, _FIRST_ARGUMENT_OFFSET = 0, 4, 16
@@ -77,7 +77,7 @@ _ALLOW, _ERROR = 0x7FFF_0000, 0x0005_0000
 
 
 def filter_of(pod: Object, container: Object, capabilities: Collection[int] | None) -> bytes:
-    """Return the filter that a container runs under; empty where it is unconfined or the kernel has no filters.
+    """Return the filter of a container; empty if it is unconfined or the kernel has no filters.
 
     Args:
         pod: The Pod.

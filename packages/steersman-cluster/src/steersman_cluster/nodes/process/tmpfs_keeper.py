@@ -1,8 +1,8 @@
-"""Holds the tmpfs file systems of a node's Pods in a mount namespace of its own. Started as a program.
+"""Holds the tmpfs file systems of a node's Pods in a separate mount namespace. The node starts this file as a program.
 
-Each line of its standard input is an order, each line of its standard output the answer. When its input ends, which
-happens when the node closes it or dies, it ends too, and with its namespace the file systems that no container uses.
-Nothing is ever mounted on the machine itself. It uses nothing but the standard library.
+Each line of standard input is a command, each line of standard output a response. When the input ends, because the node
+closes it or has ended, the program ends too, and its namespace with the file systems that no container uses. Nothing is
+mounted on the machine itself. The program uses only the standard library.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def enter(user_namespace: int) -> None:
     """Move this process into a new mount namespace, which follows the mounts of the machine.
 
     Args:
-        user_namespace: A descriptor of the user namespace to own it; -1 for a new one where this process is not root.
+        user_namespace: A descriptor of the user namespace that owns it; -1 for a new one if this process is not root.
     """
     user, group = os.geteuid(), os.getegid()
     if user_namespace >= 0:
@@ -55,7 +55,7 @@ def perform(order: dict[str, str]) -> None:
 
 
 def obey(line: str) -> dict[str, object]:
-    """Perform one order; return `{}`, or the number and the text of its error."""
+    """Perform one command; return `{}`, or the number and the text of its error."""
     try:
         perform(json.loads(line))
     except OSError as problem:
@@ -64,13 +64,13 @@ def obey(line: str) -> dict[str, object]:
 
 
 def send(answer: dict[str, object]) -> None:
-    """Write an answer."""
+    """Write a response."""
     sys.stdout.write(f"{json.dumps(answer)}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Enter the namespaces, say so with an empty answer, and perform orders until the input ends."""
+    """Enter the namespaces, confirm with an empty response, and perform commands until the input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(BrokenPipeError):
