@@ -101,6 +101,58 @@ def test_posting_is_not_served(serve):
         assert refused.value.code == 501
 
 
+def raw(base, sent):
+    host, port = base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(sent)
+        received = b""
+        while data := connection.recv(65536):
+            received += data
+    return received
+
+
+def test_a_request_may_arrive_in_pieces(serve):
+    base = serve({"/x": lambda visit: Answer(200, f"{visit.query} {visit.headers['x-a']}".encode())})
+    host, port = base.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        for piece in (b"GET /x?o", b"ne HTTP/1.1\r\nX-", b"A: two\r\n", b"\r\n"):
+            connection.sendall(piece)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.startswith(b"HTTP/1.1 200 ")
+    assert received.endswith(b"\r\n\r\none two")
+
+
+def test_a_head_request_gets_the_length_and_no_body(serve):
+    received = raw(serve({"/x": lambda _: Answer(200, b"here")}), b"HEAD /x HTTP/1.1\r\n\r\n")
+    assert b"Content-Length: 4\r\n" in received
+    assert received.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00", 400),
+        (b"GET /x HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\n" + b"X-Long: " + b"a" * 66_000, 431),
+        (b"GET /x HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n", 200),
+        (b"GET /x HTTP/1.1\r\nContent-Length: 3\r\n\r\n", 200),
+        (b"GET /x HTTP/1.0\r\n\r\n", 200),
+    ],
+)
+def test_bytes_that_are_no_request_are_refused(serve, sent, status):
+    base = serve({"/x": lambda _: Answer(200, b"here")})
+    assert raw(base, sent).startswith(f"HTTP/1.1 {status} ".encode())
+    assert get(f"{base}/x") == (200, "here")
+
+
+def test_a_closed_server_accepts_no_connection():
+    server = ThreadServer(LOOPBACK, {}, name="probe", setting="--health-probe-bind-address")
+    address = server.address
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.host, address.port), timeout=5)
+
+
 def test_a_busy_port_is_reported_with_the_setting_that_changes_it():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from email.utils import parsedate_to_datetime
 from functools import partial
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -350,6 +349,8 @@ def _seconds(value: str | None, now: Now) -> float | None:
     value = value.strip()
     if value.isdecimal() and value.isascii():
         return float(value)
+    from email.utils import parsedate_to_datetime  # the API server sends seconds
+
     try:
         return max(0.0, (parsedate_to_datetime(value) - now()).total_seconds())
     except (ValueError, TypeError):

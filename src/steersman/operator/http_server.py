@@ -1,19 +1,23 @@
 """An HTTP server in separate threads, for probes and metrics.
 
-It is based on the standard library and independent of the event loop: a liveness probe must answer while the loop is
-blocked (R6), and a scrape should not wait for reconciles. It serves GET and HEAD on fixed paths, reads no bodies,
-limits the number of connections and closes slow ones. It binds only the configured address.
+It is independent of the event loop: a liveness probe must answer while the loop is blocked (R6), and a scrape should
+not wait for reconciles. It serves GET and HEAD on fixed paths, reads no bodies, limits the number of connections and
+the size and duration of requests. It binds only the configured address. A server without clients never wakes up, which
+the server of the standard library does several times a second.
 """
 
 from __future__ import annotations
 
+import selectors
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, TypeAlias
+from typing import Final, TypeAlias
+
+import httptools
 
 from steersman.operator.settings import Address
 from steersman.telemetry.log import get_logger
@@ -22,8 +26,13 @@ __all__ = ["Answer", "BindError", "Route", "ThreadServer", "Visit"]
 
 log = get_logger("server")
 
-_MOST_CONNECTIONS = 32
-_SLOWEST_CLIENT = 10.0
+_MAX_CONNECTIONS: Final = 32
+_MAX_REQUEST_BYTES: Final = 64 * 1024
+_REQUEST_SECONDS: Final = 10.0
+_DRAIN_SECONDS: Final = 0.5
+_BACKLOG: Final = 64
+_PAUSE_SECONDS: Final = 0.1
+"""The pause after a connection could not be accepted, because the process has too many open files."""
 
 
 class BindError(Exception):
@@ -68,125 +77,143 @@ class ThreadServer:
         tls: Callable[[], ssl.SSLContext] | None = None,
     ) -> None:
         self.name = name
-        self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._routes = routes
+        self._tls = tls
+        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
-            self._server = _Server(address, routes, self._slots, tls)
+            self._listener = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
         except (OSError, OverflowError) as problem:
             reason = getattr(problem, "strerror", None) or str(problem)
             raise BindError(
                 f"the {name} server cannot listen on {address}: {reason}."
                 f" Choose another address with {setting}, or 0 for none"
             ) from None
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.2}, name=f"steersman-{name}", daemon=True
-        )
+        self._listener.setblocking(False)
+        host, port = self._listener.getsockname()[:2]
+        self._address = Address(str(host), int(port))
+        self._closing, self._closed = socket.socketpair()
+        self._thread = threading.Thread(target=self._accept, name=f"steersman-{name}", daemon=True)
         self._thread.start()
 
     @property
     def address(self) -> Address:
         """The address in use, with the real port if port 0 was configured."""
-        host, port = self._server.socket.getsockname()[:2]
-        return Address(str(host), int(port))
+        return self._address
 
     def close(self) -> None:
         """Stop listening; open connections end after their response."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._closing.close()
         self._thread.join(timeout=5)
 
+    def _accept(self) -> None:
+        """Accept connections until `close` closes the other end of `_closed`."""
+        with self._listener, self._closed, selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self._closed, selectors.EVENT_READ)
+            while all(key.fileobj is not self._closed for key, _ in selector.select()):
+                try:
+                    connection, _ = self._listener.accept()
+                except (BlockingIOError, ConnectionError):
+                    continue  # The client has disconnected already.
+                except OSError as problem:
+                    log.warning("accept_failed", server=str(self._address), error=str(problem))
+                    time.sleep(_PAUSE_SECONDS)
+                    continue
+                if not self._slots.acquire(blocking=False):
+                    connection.close()
+                    continue
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-class _Server(HTTPServer):
-    request_queue_size = 64
-    allow_reuse_address = True
-
-    def __init__(
-        self,
-        address: Address,
-        routes: Mapping[str, Route],
-        slots: threading.BoundedSemaphore,
-        tls: Callable[[], ssl.SSLContext] | None,
-    ) -> None:
-        if ":" in address.host:
-            self.address_family = socket.AF_INET6
-        self.routes = routes
-        self.slots = slots
-        self.tls = tls
-        super().__init__((address.host, address.port), _Handler)
-
-    def server_bind(self) -> None:
-        # HTTPServer's own method resolves the host name with DNS, which may take seconds.
-        socket_server_bind(self)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if not self.slots.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        thread = threading.Thread(target=self._serve, args=(request, client_address), daemon=True)
-        thread.start()
-
-    def _serve(self, request: socket.socket, client_address: Any) -> None:
+    def _serve(self, connection: socket.socket) -> None:
+        deadline = time.monotonic() + _REQUEST_SECONDS
         try:
-            request.settimeout(_SLOWEST_CLIENT)
-            connection = request
+            connection.settimeout(_REQUEST_SECONDS)
             # The handshake happens in this thread, so that a silent client does not block other clients.
-            if self.tls is not None:
-                connection = self.tls().wrap_socket(request, server_side=True)
-            try:
-                self.finish_request(connection, client_address)
-            finally:
-                self.shutdown_request(connection)
+            if self._tls is not None:
+                connection = self._tls().wrap_socket(connection, server_side=True)
+            connection.sendall(self._respond(connection, deadline))
+            connection.shutdown(socket.SHUT_WR)
+            _drain(connection)
         except (OSError, ValueError):
-            request.close()  # The client disconnected, or its bytes are not TLS.
+            pass  # The client disconnected or is too slow, or its bytes are not TLS.
         except Exception:
-            log.exception("request_failed", server=self.server_address)
-            request.close()
+            log.exception("request_failed", server=str(self._address))
         finally:
-            self.slots.release()
+            connection.close()
+            self._slots.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing: `_serve` handles errors."""
-
-
-def socket_server_bind(server: HTTPServer) -> None:
-    import socketserver
-
-    socketserver.TCPServer.server_bind(server)
-    server.server_name, server.server_port = server.server_address[:2]  # type: ignore[assignment]
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server  # type: ignore[assignment]
-    server_version = "steersman"
-    sys_version = ""
-    protocol_version = "HTTP/1.0"
-    timeout = _SLOWEST_CLIENT
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def _answer(self, *, with_body: bool) -> None:
-        path, _, query = self.path.partition("?")
-        route = self.server.routes.get(path)
-        if route is None:
-            answer = Answer(404, b"not found\n")
-        else:
+    def _respond(self, connection: socket.socket, deadline: float) -> bytes:
+        """Read a request and return the bytes of the response. Raises OSError for a client that is too slow."""
+        request = _Request()
+        parser = httptools.HttpRequestParser(request)
+        received = 0
+        while not request.complete:
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            data = connection.recv(_MAX_REQUEST_BYTES)
+            received += len(data)
+            if not data:
+                raise ConnectionError("the client disconnected within its request")
             try:
-                answer = route(Visit(path, query, {k.lower(): v for k, v in self.headers.items()}))
-            except Exception:
-                log.exception("route_failed", path=path)
-                answer = Answer(500, b"internal error; the operator's log has the details\n")
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header("X-Content-Type-Options", "nosniff")
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if with_body:
-            self.wfile.write(answer.body)
+                parser.feed_data(data)
+            except httptools.HttpParserUpgrade:
+                break  # The headers are complete; no other protocol is offered.
+            except httptools.HttpParserError:
+                return _response(Answer(400, b"this is not HTTP/1.1\n"), with_body=True)
+            if received > _MAX_REQUEST_BYTES and not request.complete:
+                return _response(Answer(431, b"the headers are too large\n"), with_body=True)
+        connection.settimeout(_REQUEST_SECONDS)
+        method = parser.get_method()
+        if method not in (b"GET", b"HEAD"):
+            return _response(Answer(501, b"use GET\n"), with_body=True)
+        return _response(self._answer(request), with_body=method == b"GET")
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: probes arrive every few seconds."""
+    def _answer(self, request: _Request) -> Answer:
+        target, _, query = request.target.decode("latin-1").partition("?")
+        route = self._routes.get(target)
+        if route is None:
+            return Answer(404, b"not found\n")
+        try:
+            return route(Visit(target, query, request.headers))
+        except Exception:
+            log.exception("route_failed", path=target)
+            return Answer(500, b"internal error; the operator's log has the details\n")
+
+
+class _Request:
+    """Receives the parts of a request from the parser of httptools."""
+
+    def __init__(self) -> None:
+        self.target = b""
+        self.headers: dict[str, str] = {}
+        self.complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
+def _drain(connection: socket.socket) -> None:
+    """Read what the client still sends: a close with unread bytes would reset the connection before the response."""
+    connection.settimeout(_DRAIN_SECONDS)
+    received = 0
+    while received < _MAX_REQUEST_BYTES and (data := connection.recv(_MAX_REQUEST_BYTES)):
+        received += len(data)
+
+
+def _response(answer: Answer, *, with_body: bool) -> bytes:
+    headers = {
+        "Server": "steersman",
+        "Content-Type": answer.content_type,
+        "Content-Length": str(len(answer.body)),
+        "X-Content-Type-Options": "nosniff",
+        "Connection": "close",
+        **answer.headers,
+    }
+    lines = [f"HTTP/1.1 {answer.status} ", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + (answer.body if with_body else b"")
