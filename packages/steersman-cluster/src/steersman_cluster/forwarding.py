@@ -9,7 +9,7 @@ from steersman.client.local_port import LocalPort
 from steersman_cluster.cluster import DevCluster
 from steersman_cluster.errors import APIError, not_found
 from steersman_cluster.kubelet import Connection
-from steersman_cluster.nodes.network.host_ports import join
+from steersman_cluster.nodes.network.forwarder import join
 
 __all__ = ["connect", "forward"]
 

@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -79,6 +81,45 @@ def test_node_ports_and_host_ports_answer_at_the_nodes_address(pods: Pods) -> No
     for port in (8123, node_port):
         url = f"fetch/http:||{server['status']['hostIP']}:{port}|"
         until(lambda url=url: pods.ask("client", url).get("found", {}).get("host"), lambda host: host == "server")
+
+
+def loopback_fetch(port: int) -> str:
+    """Return the name of the server that answers at a port of this machine's loopback address."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as answer:
+            return json.load(answer)["host"]
+    except OSError as problem:
+        return "refused" if "refused" in str(problem) else str(problem)
+
+
+def loopback_datagram(port: int) -> str:
+    """Return what a datagram to a port of this machine's loopback address is answered with."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(2)
+        client.connect(("127.0.0.1", port))
+        try:
+            client.send(b"name")
+            return client.recv(100).decode()
+        except ConnectionRefusedError:
+            return "refused"
+        except TimeoutError:
+            return "no answer"
+
+
+@pytest.mark.slow
+def test_node_ports_answer_at_the_loopback_address_of_this_machine_until_their_service_goes(pods: Pods) -> None:
+    pods.cluster.apply(pod("server", containers=[container(env=[{"name": "UDP_PORT", "value": "80"}])]))
+    ports = [{"name": "web", "port": 80}, {"name": "datagrams", "port": 80, "protocol": "UDP"}]
+    pods.cluster.apply(service("server", "server", type="NodePort", ports=ports))
+    pods.ready("server")
+    web, datagrams = (
+        port["nodePort"] for port in pods.cluster.get("service", "server", namespace=pods.namespace)["spec"]["ports"]
+    )
+    until(lambda: loopback_fetch(web), lambda host: host == "server")
+    until(lambda: loopback_datagram(datagrams), lambda host: host == "server")
+    pods.cluster.call("DELETE", pods.path("services", "server"))
+    until(lambda: loopback_fetch(web), lambda host: host == "refused")
+    assert loopback_datagram(datagrams) == "refused"
 
 
 @pytest.mark.slow

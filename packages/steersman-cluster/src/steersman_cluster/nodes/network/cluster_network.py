@@ -20,7 +20,8 @@ from steersman_cluster.nodes.network.addresses import (
     packed,
 )
 from steersman_cluster.nodes.network.control import NetworkError, RouterProcess, SocketKind
-from steersman_cluster.nodes.network.host_ports import HostPort, open_host_ports
+from steersman_cluster.nodes.network.forwarder import Forwarder
+from steersman_cluster.nodes.network.host_ports import open_host_ports
 from steersman_cluster.nodes.network.services import host_port_entries
 from steersman_cluster.objects import Object
 
@@ -60,7 +61,7 @@ class ClusterNetwork:
         self._addresses = PodAddresses()
         self._rules: dict[str, tuple[Rule, ...]] = {}
         self._policies: dict[str, Mapping[str, Any]] = {}
-        self._host_ports: dict[str, list[HostPort]] = {}
+        self._host_ports: dict[str, list[Forwarder]] = {}
         """The host ports of Pods by their addresses."""
 
     @classmethod
@@ -107,7 +108,7 @@ class ClusterNetwork:
                 host_port.close()
         self._addresses.give_back(attachment.address)
 
-    async def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
+    def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
         """Send what arrives at the host ports of a Pod's containers, at the node's addresses, to the Pod."""
         ports = [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
         if not ports:
@@ -116,7 +117,7 @@ class ClusterNetwork:
         host_ports = self._host_ports[address] = []
         self.set_service(f"host ports of {address}", host_port_entries(address, node_address, node, ports))
         for port in ports:
-            host_ports += await open_host_ports(self, node_address, address, port)
+            host_ports += open_host_ports(self, node_address, address, port)
 
     def attachment(self, address: str) -> Attachment | None:
         """Return the namespace that has an address."""

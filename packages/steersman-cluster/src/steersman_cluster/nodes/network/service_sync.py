@@ -15,6 +15,7 @@ from steersman.telemetry.log import get_logger
 from steersman_cluster.nodes.network.addresses import DNS_ADDRESS
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, NetworkError
 from steersman_cluster.nodes.network.dnsserver import DNSServer
+from steersman_cluster.nodes.network.node_ports import NodePorts, node_ports_of
 from steersman_cluster.nodes.network.policy_sync import PolicySync
 from steersman_cluster.nodes.network.resolver import DNS_SERVICE_ADDRESS
 from steersman_cluster.nodes.network.services import ServiceName, ServiceStore, entries_of
@@ -37,6 +38,7 @@ class ServiceSync:
         self._cache = Cache(client)
         self._dns = DNSServer(self.store)
         self._policies = PolicySync(client, network)
+        self._node_ports = NodePorts(network, next(iter(network.node_addresses.values())))
         self._dirty: set[ServiceName] = set()
         self._scheduled = False
         self._cache.informer(Service).add_handler(self._service_changed)
@@ -51,11 +53,13 @@ class ServiceSync:
         await self._cache.start()
         await self._cache.wait_synced(_SYNC_SECONDS)
         self._flush()
+        self._node_ports.start()
         await self._policies.start()
 
     async def close(self) -> None:
         """Stop watching and serving. Safe to call twice."""
         await self._policies.close()
+        await self._node_ports.close()
         await self._cache.close()
         await self._dns.close()
 
@@ -85,6 +89,7 @@ class ServiceSync:
         names, self._dirty = self._dirty, set()
         nodes = list(self._network.node_addresses.values())
         for name in names:
+            self._node_ports.put(name, node_ports_of(self.store.services.get(name)))
             try:
                 self._network.set_service("/".join(name), entries_of(self.store, name, nodes))
             except NetworkError as problem:

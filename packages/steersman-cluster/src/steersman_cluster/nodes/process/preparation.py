@@ -98,7 +98,7 @@ class PodPreparation:
         resources.facts.ip = resources.attachment.address
         self._network_changed()
         containers = node_pod.pod_state.spec.get("containers") or ()
-        await self._network.set_host_ports(resources.facts.ip, node_pod.node, containers)
+        self._network.set_host_ports(resources.facts.ip, node_pod.node, containers)
 
     def detach(self, resources: PodResources) -> None:
         """Detach a Pod from the network."""
