@@ -1,0 +1,28 @@
+"""The node of the session, and the measured values of the run."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing.real_node import RealNode
+from tests.node.measurements import Measurements
+
+
+@pytest.fixture(scope="session")
+def measurements() -> Iterator[Measurements]:
+    """The measured values; the page is written at the end of the run."""
+    values = Measurements()
+    yield values
+    values.write()
+
+
+@pytest.fixture(scope="session")
+def node(request: pytest.FixtureRequest, measurements: Measurements) -> RealNode:
+    """The session's cluster, which is a real node."""
+    began = time.monotonic()
+    cluster: Cluster = request.getfixturevalue("control_plane")
+    assert isinstance(cluster, RealNode)
+    measurements.seconds("start of the cluster until the node and DNS are ready", time.monotonic() - began, 15)
+    return cluster

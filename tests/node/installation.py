@@ -1,0 +1,145 @@
+"""What an operator ships, and the operator's Pods on the node: processes, logs, times."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from steersman.documents import load_all
+from steersman.testing.real_node import RealNode
+from steersman.testing.waiting import eventually
+from tests.node.base_image import REPOSITORY, run
+from tests.node.operator_images import OperatorImage
+
+_WITHIN = 120.0
+"""Seconds until a Pod of a busy machine is expected to be ready."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """The published artefacts of an operator."""
+
+    install: Path
+    chart: Path
+    name: str
+    namespace: str
+
+
+def package(project: str, directory: Path, image: OperatorImage, *options: str) -> Package:
+    """Write `install.yaml` and the Helm chart of `operators/PROJECT`, as the project's makers do."""
+    install, chart = directory / "install.yaml", directory / "chart"
+    words = ["manifests", "--output-dir", directory / "config", "--install", install, "--helm", chart]
+    run(
+        sys.executable,
+        "-m",
+        "steersman",
+        *words,
+        "--image",
+        image.name,
+        *options,
+        cwd=REPOSITORY / "operators" / project,
+    )
+    objects = [document.value for document in load_all(install.read_text())]
+    (deployment,) = [one for one in objects if one["kind"] == "Deployment"]
+    return Package(install, chart, deployment["metadata"]["name"], deployment["metadata"]["namespace"])
+
+
+@dataclass(frozen=True)
+class Process:
+    """The first process of a container, by its id in the namespaces of the node."""
+
+    pid: int
+    started: float
+    """In seconds since the epoch; the kernel counts in hundredths."""
+    status: dict[str, str]
+    """The lines of `/proc/PID/status`."""
+
+    @property
+    def rss_bytes(self) -> int:
+        """The resident memory."""
+        return int(self.status["VmRSS"].split()[0]) * 1024
+
+
+class Installed:
+    """An operator on the node."""
+
+    def __init__(self, node: RealNode, name: str, namespace: str) -> None:
+        self.node = node
+        self.name = name
+        self.namespace = namespace
+
+    @property
+    def user(self) -> str:
+        """The user name of its ServiceAccount."""
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Return its Pods without those that end."""
+        found = self.node.list("pods", namespace=self.namespace, labels=f"app.kubernetes.io/name={self.name}")
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def lease(self) -> dict[str, Any] | None:
+        """Return the spec of its Lease, or None."""
+        found = self.node.get("lease", self.name, namespace=self.namespace)
+        return None if found is None else found["spec"]
+
+    def wait_available(self) -> None:
+        """Wait until the Deployment is available in its newest version, and a replica leads."""
+        self.node.wait("deployment", self.name, _rolled_out, namespace=self.namespace, within=_WITHIN)
+        eventually(self.leader, within=_WITHIN, what="a leader")
+
+    def leader(self) -> dict[str, Any]:
+        """Return the Pod that leads. Raises `LookupError` if none does."""
+        holder = (self.lease() or {}).get("holderIdentity") or ""
+        for pod in self.pods():
+            if pod["metadata"]["uid"] in holder or pod["metadata"]["name"] in holder:
+                return pod
+        raise LookupError(f"no Pod of {self.name} has the lease; its holder is {holder!r}")
+
+    def process(self, pod: dict[str, Any]) -> Process:
+        """Return the first process of the Pod's only container."""
+        container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+        tasks = self.node.inside(
+            "ctr", f"--address={self.node.at.runtime_socket}", "--namespace=k8s.io", "tasks", "list"
+        )
+        (pid,) = [int(line.split()[1]) for line in tasks.splitlines() if line.startswith(container)]
+        lines = self.node.inside("cat", f"/proc/{pid}/status").splitlines()
+        ticks = int(self.node.inside("cat", f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
+        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        status = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+        return Process(pid, booted + ticks / 100, status)
+
+    def led_since(self) -> float:
+        """Return the time at which the leader acquired the lease, in seconds since the epoch."""
+        return datetime.fromisoformat((self.lease() or {})["acquireTime"]).timestamp()
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return the log lines of all its Pods; a line that is not JSON fails the test."""
+        lines: list[dict[str, Any]] = []
+        for pod in self.pods():
+            text = self.node.kubectl("logs", f"--namespace={self.namespace}", pod["metadata"]["name"])
+            lines += [json.loads(line) for line in text.splitlines()]
+        return lines
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return its log lines of the levels error and critical."""
+        return [line for line in self.log() if line.get("level") in ("error", "critical")]
+
+    def refusals(self) -> list[str]:
+        """Return its requests that RBAC refused."""
+        return [f"{one.verb} {one.uri}" for one in self.node.audit_events(user=self.user) if one.code == 403]
+
+
+def _rolled_out(deployment: dict[str, Any]) -> bool:
+    status, replicas = deployment.get("status", {}), deployment["spec"]["replicas"]
+    return (
+        status.get("observedGeneration") == deployment["metadata"]["generation"]
+        and status.get("updatedReplicas") == replicas
+        and status.get("availableReplicas") == replicas
+        and status.get("replicas") == replicas
+    )

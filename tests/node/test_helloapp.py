@@ -1,0 +1,178 @@
+"""HelloApp in its own image, from install.yaml, on a real node."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from steersman.testing.controlplane_cluster import KubectlError
+from steersman.testing.real_node import RealNode
+from steersman.testing.real_node.configuration import PAUSE_IMAGE
+from steersman.testing.waiting import eventually
+from tests.node.installation import Installed, Package, package
+from tests.node.measurements import Measurements
+from tests.node.operator_images import OperatorImage, operator_image
+
+pytestmark = pytest.mark.node
+
+_KIND = "helloapps.apps.anupam.com"
+_SCRAPE = """
+import ssl, sys, urllib.error, urllib.request
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+request = urllib.request.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"} if sys.argv[2] else {})
+try:
+    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        print(answer.status, answer.read().decode()[:100000])
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+
+
+def _app(name: str, size: int) -> dict[str, Any]:
+    spec = {"image": PAUSE_IMAGE, "size": size}
+    return {"apiVersion": "apps.anupam.com/v1", "kind": "HelloApp", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def image(node: RealNode, measurements: Measurements) -> OperatorImage:
+    found = operator_image("helloapp")
+    node.import_images(found.archive)
+    measurements.megabytes("HelloApp: image above its base", found.bytes_above_base, 60)
+    return found
+
+
+@pytest.fixture(scope="module")
+def shipped(image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Package:
+    return package("helloapp", tmp_path_factory.mktemp("helloapp"), image)
+
+
+@pytest.fixture(scope="module")
+def operator(node: RealNode, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
+    began = time.time()
+    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
+    node.kubectl("label", "namespace", shipped.namespace, "pod-security.kubernetes.io/enforce=restricted")
+    found = Installed(node, shipped.name, shipped.namespace)
+    found.wait_available()
+    measurements.seconds("HelloApp: apply of install.yaml until available", time.time() - began, 4)
+    process = found.process(found.leader())
+    measurements.seconds("HelloApp: start of the container until leader", found.led_since() - process.started, 1)
+    yield found
+    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+
+
+def test_an_application_becomes_a_deployment_whose_pods_run(
+    node: RealNode, operator: Installed, namespace: str, measurements: Measurements
+) -> None:
+    began = time.time()
+    node.apply(_app("web", 2), namespace=namespace)
+    node.wait(_KIND, "web", "Ready", namespace=namespace, within=60)
+    measurements.seconds("HelloApp: application of two Pods until Ready", time.time() - began)
+    pods = node.list("pods", namespace=namespace)
+    assert [pod["status"]["phase"] for pod in pods] == ["Running", "Running"]
+    assert node.get(_KIND, "web", namespace=namespace)["status"]["readyReplicas"] == 2  # type: ignore[index]
+
+    node.apply(_app("web", 1), namespace=namespace)
+    node.wait(_KIND, "web", lambda app: app["status"].get("readyReplicas") == 1, namespace=namespace, within=60)
+    node.delete(_KIND, "web", namespace=namespace, wait=True)
+    node.wait("deployment", "web", "deleted", namespace=namespace)
+
+
+def test_the_process_has_no_rights_on_its_machine(operator: Installed, measurements: Measurements) -> None:
+    pod = operator.leader()
+    process = operator.process(pod)
+    assert process.status["Uid"].split() == ["65532"] * 4
+    assert process.status["NoNewPrivs"] == "1"
+    assert process.status["Seccomp"] == "2"
+    assert int(process.status["CapEff"], 16) == 0
+    assert int(process.status["CapBnd"], 16) == 0
+    write = ["python", "-c", "open('/file', 'w')"]
+    with pytest.raises(KubectlError, match="Read-only file system"):
+        operator.node.kubectl("exec", f"--namespace={operator.namespace}", pod["metadata"]["name"], "--", *write)
+    measurements.megabytes("HelloApp: resident memory of the idle operator", process.rss_bytes, 50)
+
+
+def test_metrics_are_for_those_who_may_read_them(
+    node: RealNode, operator: Installed, image: OperatorImage, namespace: str
+) -> None:
+    """A Pod asks the Service over TLS; the operator asks the API server who it is (TokenReview)."""
+    wait = ["python", "-c", "import signal; signal.pause()"]
+    container = {"name": "client", "image": image.name, "imagePullPolicy": "Never", "command": wait}
+    node.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "client"},
+            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+        },
+        namespace=namespace,
+    )
+    accounts: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in ("reader", "other")
+    ]
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"{namespace}-reader"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": f"{operator.name}-metrics-reader",
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}],
+    }
+    node.apply(*accounts, binding, namespace=namespace)
+    node.wait("pod", "client", "Ready", namespace=namespace, within=60)
+    address = f"https://{operator.name}-metrics.{operator.namespace}.svc:8443/metrics"
+
+    def scrape(account: str) -> str:
+        token = node.kubectl("create", "token", account, f"--namespace={namespace}").strip() if account else ""
+        words = ["python", "-c", _SCRAPE, address, token]
+        return node.kubectl("exec", f"--namespace={namespace}", "client", "--", *words)
+
+    try:
+        eventually(lambda: scrape("reader").startswith("200"), within=30, what="the metrics")
+        assert "# TYPE" in scrape("reader")
+        assert scrape("other").strip() == "403"
+        assert scrape("").strip() == "401"
+    finally:
+        node.delete("clusterrolebinding", f"{namespace}-reader")
+    reviews = node.audit_events(user=operator.user, resource="tokenreviews")
+    assert any(one.code == 201 for one in reviews)
+
+
+def test_another_pod_leads_when_the_leaders_pod_is_deleted(
+    node: RealNode, operator: Installed, measurements: Measurements
+) -> None:
+    before = operator.leader()["metadata"]
+    began = time.time()
+    node.kubectl("delete", "pod", f"--namespace={operator.namespace}", before["name"], "--wait=false")
+    eventually(lambda: operator.leader()["metadata"]["uid"] != before["uid"], within=60, what="another leader")
+    measurements.seconds("HelloApp: Pod of the leader deleted until another leads", operator.led_since() - began, 4)
+    operator.wait_available()
+
+
+def test_a_killed_leader_leads_again_after_its_restart(
+    node: RealNode, operator: Installed, measurements: Measurements
+) -> None:
+    pod = operator.leader()
+    process = operator.process(pod)
+    transitions = (operator.lease() or {})["acquireTime"]
+    began = time.time()
+    node.inside("kill", f"-{signal.SIGKILL.value}", str(process.pid))
+    eventually(lambda: (operator.lease() or {})["acquireTime"] != transitions, within=60, what="the new leadership")
+    assert operator.leader()["metadata"]["uid"] == pod["metadata"]["uid"]
+    measurements.seconds("HelloApp: leader killed until its Pod leads again", operator.led_since() - began, 4)
+    operator.wait_available()
+    (status,) = operator.leader()["status"]["containerStatuses"]
+    assert status["restartCount"] == 1
+
+
+def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
+    """The last test of the module: it judges all that the others did."""
+    assert operator.errors() == []
+    assert operator.refusals() == []
+    assert json.dumps(operator.log()[0])
