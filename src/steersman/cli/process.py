@@ -9,6 +9,7 @@ from typing import Any
 from steersman.cache import NO_MEMORY_POLICY, ProcessMemory
 from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.client.config import Config, load_config
+from steersman.controller.loop_activity import ObservedLoop
 from steersman.operator.operator import Operator
 from steersman.operator.run import run_operator
 from steersman.operator.settings import Settings
@@ -73,11 +74,11 @@ async def _until_signal(
     return 0
 
 
-def _loop_factory(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory(settings: Settings) -> Callable[[], asyncio.AbstractEventLoop]:
     if not settings.uvloop:
-        return None
+        return ObservedLoop
     try:
         import uvloop
     except ImportError:
-        return None
+        return ObservedLoop
     return uvloop.new_event_loop

@@ -1,7 +1,8 @@
 """Detects that the event loop is blocked, and logs the code that blocks it (R6).
 
-A thread checks a timestamp that the loop updates. It does not depend on the loop, so a liveness probe can use its
-result while the loop is blocked. It does not interrupt the code.
+A thread checks since when the loop runs callbacks. It does not depend on the loop, so a liveness probe can use its
+result while the loop is blocked. It does not interrupt the code. An `ObservedLoop` records that time itself, and while
+it waits for events the thread waits too; other loops update a timestamp twice in each threshold.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ import threading
 import time
 import traceback
 from types import TracebackType
+from typing import Final
 
+from steersman.controller.loop_activity import LoopActivity, ObservedLoop
 from steersman.controller.metrics import LOOP_STALLS
 from steersman.telemetry.log import get_logger
 
 __all__ = ["LoopWatchdog", "UnwatchedLoop"]
 
 _log = get_logger("watchdog")
+
+_QUIET_CHECKS: Final = 3
+"""The checks without an event in between after which the thread waits for one: a wake-up by the loop costs more than a
+check, so that a loop that renews a lease is checked regularly."""
 
 
 class UnwatchedLoop:
@@ -38,7 +45,8 @@ class LoopWatchdog:
         self._stop = threading.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._watched = 0
-        self._thread = threading.Thread(target=self._watch, name="loop-watchdog", daemon=True)
+        self._activity: LoopActivity | None = None
+        self._thread = threading.Thread(target=self._run, name="loop-watchdog", daemon=True)
         self.reports = 0
 
     def __enter__(self) -> LoopWatchdog:
@@ -46,7 +54,10 @@ class LoopWatchdog:
         self._watched = threading.get_ident()
         if isinstance(self._loop, UnwatchedLoop):
             return self
-        self._pulse()
+        if isinstance(self._loop, ObservedLoop):
+            self._activity = self._loop.activity
+        else:
+            self._pulse()
         self._thread.start()
         return self
 
@@ -56,18 +67,49 @@ class LoopWatchdog:
         if self._timer is not None:
             self._timer.cancel()
         self._stop.set()
+        if self._activity is not None:
+            self._activity.release()
         if self._thread.ident is not None:
             self._thread.join(timeout=1.0)
 
     def stalled_for(self) -> float:
-        """Return the seconds by which the loop's timestamp is late; 0 if it is not."""
+        """Return the seconds for which the loop has been blocked; 0 if it is not."""
+        if self._activity is not None:
+            since = self._activity.busy_since
+            return max(0.0, time.monotonic() - since) if since else 0.0
         return max(0.0, time.monotonic() - self._beat - self._interval) if self._thread.ident is not None else 0.0
 
     def _pulse(self) -> None:
         self._beat = time.monotonic()
         self._timer = self._loop.call_later(self._interval, self._pulse)
 
-    def _watch(self) -> None:
+    def _run(self) -> None:
+        if self._activity is not None:
+            self._watch_activity(self._activity)
+        else:
+            self._watch_timestamp()
+
+    def _watch_activity(self, activity: LoopActivity) -> None:
+        reported = 0.0
+        rounds = quiet = 0
+        while not self._stop.is_set():
+            since = activity.busy_since
+            if not since:
+                quiet = quiet + 1 if activity.rounds == rounds else 0
+                rounds = activity.rounds
+                if quiet >= _QUIET_CHECKS:
+                    activity.wait_until_busy()
+                else:
+                    activity.wait(self._threshold)
+                continue
+            silent = time.monotonic() - since
+            if silent >= self._threshold and reported != since:
+                reported = since
+                self._report(silent)
+            due = self._threshold - silent
+            activity.wait(due if due > 0 else self._interval)
+
+    def _watch_timestamp(self) -> None:
         reported = 0.0
         wait = self._threshold
         while not self._stop.wait(wait):
@@ -79,14 +121,17 @@ class LoopWatchdog:
             wait = due + self._interval / 8 if due > 0 else self._interval
             if silent >= self._threshold and reported != beat:
                 reported = beat
-                self.reports += 1
-                LOOP_STALLS.inc()
-                _log.warning(
-                    "event_loop_blocked",
-                    seconds=round(silent, 2),
-                    stack=self._stack(),
-                    hint="move the work to a thread, or make the reconcile a synchronous function",
-                )
+                self._report(silent)
+
+    def _report(self, silent: float) -> None:
+        self.reports += 1
+        LOOP_STALLS.inc()
+        _log.warning(
+            "event_loop_blocked",
+            seconds=round(silent, 2),
+            stack=self._stack(),
+            hint="move the work to a thread, or make the reconcile a synchronous function",
+        )
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._watched)  # pyright: ignore[reportPrivateUsage]
