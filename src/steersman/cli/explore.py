@@ -73,6 +73,9 @@ def explore(
     save: Annotated[
         Path | None, typer.Option(help="File to which the plans of failures are added.", dir_okay=False)
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="HTML file that shows the first failure beside the reference.", dir_okay=False)
+    ] = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
     """Find the crash, lost response, late event or missed event that breaks an operator.
@@ -102,10 +105,13 @@ def explore(
         progress.clear()
     if save is not None and result.failures:
         _save(save, result.failures, target)
+    command = f"steersman explore {target} --scenario {scenario}"
+    if page is not None and result.failures:
+        _write_page(page, result.failures[0], command)
     if output == "json":
         typer.echo(json.dumps({**result.as_json(), "interrupted": interrupted}, indent=2))
     else:
-        _print(result, f"steersman explore {target} --scenario {scenario}", interrupted=interrupted)
+        _print(result, command, interrupted=interrupted)
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if result.failures:
@@ -164,14 +170,26 @@ def _save(file: Path, failures: list[Failure], target: str) -> None:
         raise LoadError(f"--save: {file} cannot be written: {problem.strerror}", 1) from None
 
 
+def _write_page(file: Path, failure: Failure, command: str) -> None:
+    from steersman.testing.explore.page import page
+
+    try:
+        file.write_text(page(failure, _replay(failure, command)), encoding="utf-8")
+    except OSError as problem:
+        raise LoadError(f"--page: {file} cannot be written: {problem.strerror}", 1) from None
+
+
+def _replay(failure: Failure, command: str) -> str:
+    return f"{command} --plan '{failure.plan}'" if failure.plan.faults else command
+
+
 def _print(result: Exploration, command: str, *, interrupted: bool) -> None:
     from steersman.testing.explore.report import coverage_text, failure_lines
 
     if interrupted:
         typer.echo("interrupted; the failures so far:")
     for failure in result.failures:
-        replay = f"{command} --plan '{failure.plan}'" if failure.plan.faults else command
-        typer.echo("\n".join(failure_lines(failure, replay)))
+        typer.echo("\n".join(failure_lines(failure, _replay(failure, command))))
     if not result.failures and not interrupted:
         typer.echo("the operator survives all plans that were tried")
     typer.echo(coverage_text(result))

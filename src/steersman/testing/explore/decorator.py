@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from steersman.operator.settings.values import parse_duration
-from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Request, explore
+from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Failure, Request, explore
+from steersman.testing.explore.page import page
 from steersman.testing.explore.plans import Plan
-from steersman.testing.explore.report import failure_text
+from steersman.testing.explore.report import failure_text, replay_command
 from steersman.testing.explore.running import Job, Scenario
 from steersman.testing.explore.world import Invariant, WorldOptions
 
@@ -20,6 +22,10 @@ __all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored"]
 
 PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
 """Plans to run instead of all, separated by commas."""
+PAGES_VARIABLE = "STEERSMAN_EXPLORE_PAGES"
+"""The directory of the pages that show failures."""
+DEFAULT_PAGES = ".steersman/explore"
+"""The directory of the pages, below the working directory, if the variable is not set."""
 I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
 
 
@@ -80,7 +86,8 @@ class Explored:
         """Explore the scenario. Raises `ExploredError` if a plan breaks the operator."""
         result = self.explore(**fixtures)
         if result.failures:
-            raise ExploredError(failure_text(result, self._test_id(), page=self._page(result)))
+            test = self._test_id()
+            raise ExploredError(failure_text(result, test, page=self._page(result.failures[0], test)))
 
     def _test_id(self) -> str:
         return (
@@ -88,8 +95,18 @@ class Explored:
             or self.scenario.__qualname__
         )
 
-    def _page(self, result: Exploration) -> Path | None:
-        return None
+    def _page(self, failure: Failure, test: str) -> Path | None:
+        """Write the page of a failure; a directory that cannot be written must not hide the failure."""
+        directory = Path(os.environ.get(PAGES_VARIABLE, DEFAULT_PAGES))
+        path = directory / f"{re.sub('[^A-Za-z0-9_.-]+', '-', test)[-150:]}.html"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if PAGES_VARIABLE not in os.environ:
+                (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+            path.write_text(page(failure, replay_command(failure, test)), encoding="utf-8")
+        except OSError:
+            return None
+        return path.resolve()
 
 
 def explored(

@@ -202,16 +202,17 @@ class _Seed:
 
     def _differences(self, outcome: Outcome) -> list[Finding]:
         """Return the differences at the first quiet moment that differs from the reference."""
+        times = [mark.at for mark in outcome.trace.marks if mark.text.startswith("settled")]
         moments = [
-            (f"after step {n}", *pair)
-            for n, pair in enumerate(zip(self.reference.states, outcome.states, strict=False), 1)
+            (f"after step {n}", *triple)
+            for n, triple in enumerate(zip(times, self.reference.states, outcome.states, strict=False), 1)
         ]
-        for moment, expected, state in [*moments, ("at the end", self.reference.end, outcome.end)]:
+        for moment, at, expected, state in [*moments, ("at the end", 0.0, self.reference.end, outcome.end)]:
             if expected is None or state is None or not difference(expected, state):
                 continue
             volatile = self._learned()
             if lines := difference(volatile.masked(expected), volatile.masked(state)):
-                return [Finding("end-state", f"{moment}: {line}") for line in lines[:10]]
+                return [Finding("end-state", f"{moment}: {line}", at) for line in lines[:10]]
         return []
 
     def _run_all(self, plans: Sequence[Plan], *, within: bool) -> bool:

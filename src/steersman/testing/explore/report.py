@@ -8,7 +8,7 @@ from pathlib import Path
 from steersman.testing.explore.exploration import Exploration, Failure
 from steersman.testing.explore.plans import Fault
 
-__all__ = ["coverage_text", "failure_lines", "failure_text", "fault_text", "saved_plan"]
+__all__ = ["coverage_text", "failure_lines", "failure_text", "fault_text", "replay_command", "saved_plan"]
 
 _TEXTS = {
     "crash-before": "the operator crashes before {write} is sent, and starts again",
@@ -51,7 +51,7 @@ def failure_text(result: Exploration, test: str, *, page: Path | None = None) ->
     """
     lines: list[str] = []
     for failure in result.failures:
-        lines += failure_lines(failure, f"STEERSMAN_EXPLORE_PLAN='{failure.plan}' pytest '{test}'")
+        lines += failure_lines(failure, replay_command(failure, test))
     if page is not None:
         lines.append(f"picture: {page.as_uri()}")
     lines.append(coverage_text(result))
@@ -72,6 +72,16 @@ def failure_lines(failure: Failure, replay: str) -> list[str]:
         lines = ["the operator fails in the reference run, in which nothing goes wrong"]
     lines += [f"  finding: {finding}" for finding in failure.findings[:10]]
     return [*lines, f"  replay:  {replay}"]
+
+
+def replay_command(failure: Failure, test: str) -> str:
+    """Return the command line that runs the plan of a failure again with pytest.
+
+    Args:
+        failure: The failure.
+        test: The id of the test.
+    """
+    return f"STEERSMAN_EXPLORE_PLAN='{failure.plan}' pytest '{test}'"
 
 
 def saved_plan(failure: Failure, operator: str) -> str:

@@ -10,14 +10,14 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 from steersman.testing.explore.transport import resource_name
 from steersman_cluster.objects import Object, dig
 from steersman_cluster.storage import Event, Item, Storage
 
-__all__ = ["NormalState", "State", "difference", "name_pattern", "normal_object", "normal_state"]
+__all__ = ["NormalState", "State", "difference", "masked_name", "name_pattern", "normal_object", "normal_state"]
 
 NormalState = dict[str, list[str]]
 """Canonical texts of objects, by `resource/namespace/name` after masking."""
@@ -125,7 +125,16 @@ def _text(text: str, names: dict[str, str]) -> str:
     if len(text) > 200 and _SECRET_TEXT.match(text):
         return "<secret>"
     text = _UID.sub("<uid>", _TIME.sub("<time>", text))
-    text = _ADDRESS.sub("<address>", text)
+    return masked_name(_ADDRESS.sub("<address>", text), names)
+
+
+def masked_name(text: str, names: Mapping[str, str]) -> str:
+    """Return a text with the replacements of generated names.
+
+    Args:
+        text: A name, or a text that contains names.
+        names: Generated names and what replaces them, the longest first.
+    """
     for name, replacement in names.items():
         if name in text:
             text = text.replace(name, replacement)
