@@ -19,10 +19,13 @@ import sys
 from pathlib import Path
 
 MARIADB = ("mariadb-server", "mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup")
-SERVERS = {"mariadb-10.11": MARIADB, "mariadb-11.8": MARIADB}
+MYSQL = ("mysql-server-core", "mysql-client-core")
+SERVERS = {"mariadb-10.11": MARIADB, "mariadb-11.8": MARIADB, "mysql-9.7": MYSQL}
 """The Debian packages of each server; apt adds the packages that they need and this machine lacks."""
-SUITES = {"mariadb-11.8": "trixie"}
+SUITES = {"mariadb-11.8": "trixie", "mysql-9.7": "sid"}
 """Servers of another release of Debian than this machine's. They bring all libraries, the C library too."""
+UNDATED = ("sid",)
+"""Releases whose lists are used past their date of validity; apt checks their signatures all the same."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib")
@@ -88,6 +91,7 @@ def _suite(name: str) -> dict[str, str]:
         "Dir::State::status": state / "status",
         "Dir::Cache": state,
         "APT::Sandbox::User": "root",
+        **({"Acquire::Check-Valid-Until": "false"} if name in UNDATED else {}),
     }
     (state / "apt.conf").write_text("".join(f'{key} "{value}";\n' for key, value in options.items()))
     environment = {**os.environ, "APT_CONFIG": str(state / "apt.conf")}

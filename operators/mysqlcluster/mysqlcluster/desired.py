@@ -43,8 +43,8 @@ LATEST: Mapping[Flavor, str] = {"mysql": "9.7", "mariadb": "11.8"}
 """The series of a cluster whose spec names neither a version nor an image with one."""
 MARIADB_FROM = (10, 0)
 """Versions from here on are MariaDB's; those of MySQL are lower."""
-SUPPORTED_FROM: Mapping[Flavor, tuple[int, int]] = {"mariadb": (10, 11)}
-"""The first supported version of each flavor that this operator has an engine for."""
+SUPPORTED_FROM: Mapping[Flavor, tuple[int, int]] = {"mariadb": (10, 11), "mysql": (9, 7)}
+"""The first supported version of each flavor."""
 _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}")
 _TAG = re.compile(r"v?([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})(?:[-+].*)?")
 
@@ -181,17 +181,15 @@ def check_supported(want: Desired) -> None:
     """Refuse what this version of the operator cannot run.
 
     Raises:
-        SpecError: There is no engine of the flavor, or its version is too old.
+        SpecError: The version is too old, or backups of MySQL are asked for.
     """
-    first = SUPPORTED_FROM.get(want.flavor)
-    if first is None:
-        raise SpecError(
-            "spec.flavor",
-            want.flavor,
-            "this version of the operator runs MariaDB only; set flavor: mariadb, or a version from 10.11 on",
-        )
+    first = SUPPORTED_FROM[want.flavor]
     if version_numbers(want.version) < first:
         raise SpecError("spec.version", want.version, f"{want.flavor} is supported from {first[0]}.{first[1]} on")
+    if want.flavor == "mysql" and want.from_backup:
+        raise SpecError("spec.fromBackup", want.from_backup, "only backups of MariaDB can be restored; remove it")
+    if want.flavor == "mysql" and want.backup is not None:
+        raise SpecError("spec.backup", "set", "only clusters of MariaDB have backups; remove it")
 
 
 def parse_version(value: Any) -> str:

@@ -19,6 +19,7 @@ from mysqlcluster.certificates import certificate_data
 from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError, check_supported, desired
+from mysqlcluster.engines import engine_of
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, decide
 from mysqlcluster.observation import Observation, Role
 from mysqlcluster.rollouts import roll_out, rollout_of
@@ -186,7 +187,7 @@ def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: Switc
         domain=names.domain(want.key),
         port=want.port,
         ack_count=want.replication.ack_count,
-        max_ack_count=1 if want.flavor == "mariadb" else 8,
+        max_ack_count=engine_of(want.flavor).max_ack_count,
         failover=want.failover.enabled,
         detection_seconds=want.failover.detection_seconds,
         min_interval_seconds=want.failover.min_interval_seconds,

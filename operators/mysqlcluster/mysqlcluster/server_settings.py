@@ -10,14 +10,20 @@ __all__ = ["RESERVED", "refusal", "refused", "revision", "spelled"]
 
 RESERVED = frozenset(
     {
-        "basedir", "bind_address", "binlog_format", "datadir", "max_binlog_size", "gtid_binlog_state", "gtid_domain_id", "gtid_slave_pos",
-        "gtid_strict_mode", "init_file", "init_slave", "innodb_flush_log_at_trx_commit", "lc_messages_dir",
-        "local_infile", "log_bin", "log_error", "log_slave_updates", "pid_file", "plugin_dir", "port", "read_only",
-        "relay_log", "replicate_do_db", "replicate_ignore_db", "report_host", "rpl_semi_sync_master_enabled",
-        "rpl_semi_sync_master_timeout", "rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_master_wait_point",
-        "rpl_semi_sync_slave_enabled", "secure_file_priv", "server_id", "skip_name_resolve", "skip_slave_start",
-        "slave_net_timeout", "socket", "sql_log_bin", "ssl_ca", "ssl_cert", "ssl_key", "super_read_only",
-        "sync_binlog", "sync_relay_log", "tmpdir", "user",
+        "basedir", "bind_address", "binlog_expire_logs_auto_purge", "binlog_format", "datadir", "early_plugin_load",
+        "enforce_gtid_consistency", "gtid_binlog_state", "gtid_domain_id", "gtid_executed", "gtid_mode", "gtid_next",
+        "gtid_purged", "gtid_slave_pos", "gtid_strict_mode", "init_file", "init_replica", "init_slave",
+        "innodb_flush_log_at_trx_commit", "lc_messages_dir", "local_infile", "log_bin", "log_error",
+        "log_replica_updates", "log_slave_updates", "max_binlog_size", "mysqlx", "pid_file", "plugin_dir",
+        "plugin_load", "plugin_load_add", "port", "read_only", "relay_log", "relay_log_recovery",
+        "replica_net_timeout", "replica_preserve_commit_order", "replicate_do_db", "replicate_ignore_db",
+        "report_host", "rpl_semi_sync_master_enabled", "rpl_semi_sync_master_timeout",
+        "rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_master_wait_point", "rpl_semi_sync_replica_enabled",
+        "rpl_semi_sync_slave_enabled", "rpl_semi_sync_source_enabled", "rpl_semi_sync_source_timeout",
+        "rpl_semi_sync_source_wait_for_replica_count", "rpl_semi_sync_source_wait_no_replica",
+        "rpl_semi_sync_source_wait_point", "secure_file_priv", "server_id", "skip_name_resolve",
+        "skip_replica_start", "skip_slave_start", "slave_net_timeout", "socket", "sql_log_bin", "ssl_ca", "ssl_cert",
+        "ssl_key", "super_read_only", "sync_binlog", "sync_relay_log", "tmpdir", "user",
     }
 )  # fmt: skip
 """Variables on which the safety of replication rests, and places and identities that the operator chooses."""

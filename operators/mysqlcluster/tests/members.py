@@ -57,7 +57,9 @@ def free_ports(count: int) -> list[int]:
 class Members:
     """The agents of one cluster, as processes that a test can kill and stop."""
 
-    def __init__(self, directory: Path, count: int, root: Path, *, archiver_url: str = "") -> None:
+    def __init__(
+        self, directory: Path, count: int, root: Path, *, flavor: str = "mariadb", archiver_url: str = ""
+    ) -> None:
         directory.mkdir(exist_ok=True)
         self.root = str(root)
         self.names = [f"m-{ordinal}" for ordinal in range(count)]
@@ -75,7 +77,7 @@ class Members:
             settings = {
                 "member": name,
                 "serverId": number,
-                "flavor": "mariadb",
+                "flavor": flavor,
                 "rootDirectory": str(root),
                 "dataDirectory": str(directory / name),
                 "secretsDirectory": str(secrets),
@@ -147,9 +149,12 @@ class Members:
 
 
 @contextlib.contextmanager
-def members_of(directory: Path, count: int, *, archiver_url: str = "") -> Iterator[Members]:
+def members_of(
+    directory: Path, count: int, *, server: str = "mariadb-10.11", archiver_url: str = ""
+) -> Iterator[Members]:
     """Run the agents of a cluster for the time of a block."""
-    members = Members(directory, count, server_root(), archiver_url=archiver_url)
+    flavor = server.partition("-")[0]
+    members = Members(directory, count, server_root(server), flavor=flavor, archiver_url=archiver_url)
     try:
         members.start()
         yield members

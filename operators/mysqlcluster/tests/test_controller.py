@@ -60,12 +60,12 @@ async def test_the_death_of_the_primary_loses_no_acknowledged_transaction(world)
 
 
 @simulated(seed=3)
-async def test_a_cluster_without_an_engine_is_blocked_with_the_way_out_and_has_no_children(world):
+async def test_a_new_cluster_of_a_version_that_is_too_old_is_blocked_and_has_no_children(world):
     use_agents(DataPlane())
     await world.operator("mysqlcluster:operator")
     await world.apply(CLUSTER.replace("flavor: mariadb", "version: 8.0"))
     await world.passes(seconds=10)
     status = (await fetched(world)).status
     assert status.phase == "Blocked"
-    assert "set flavor: mariadb" in status.conditions[0].message
+    assert "mysql is supported from 9.7 on" in status.conditions[0].message
     assert list(await world.client.list(StatefulSet, namespace="default")) == []

@@ -7,7 +7,12 @@ from steersman import ObjectMeta
 
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLClusterSpec as CompactSpec
-from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster, MySQLClusterSpec
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
+    BackupPolicy,
+    BackupTarget,
+    MySQLCluster,
+    MySQLClusterSpec,
+)
 from mysqlcluster.desired import SpecError, check_supported, desired, parse_storage, parse_version
 
 META = ObjectMeta(name="db", namespace="shop")
@@ -68,11 +73,16 @@ def test_a_version_or_an_image_of_mariadb_makes_a_cluster_of_mariadb(spec, flavo
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({"version": 8.0}, r"^spec\.flavor: 'mysql': .* runs MariaDB only; set flavor: mariadb"),
+        ({"version": 8.0}, r"^spec\.version: '8\.0': mysql is supported from 9\.7 on"),
+        ({"from_backup": "monday"}, r"^spec\.fromBackup: 'monday': only backups of MariaDB can be restored"),
+        (
+            {"backup": BackupPolicy(schedule="0 3 * * *", target=BackupTarget())},
+            r"^spec\.backup: .* only clusters of MariaDB have backups",
+        ),
         ({"flavor": "mariadb", "version": "10.5"}, r"^spec\.version: '10\.5': mariadb is supported from 10\.11 on"),
     ],
 )
-def test_what_has_no_engine_is_refused_with_the_way_out(spec, says):
+def test_what_the_operator_cannot_run_is_refused_with_the_way_out(spec, says):
     with pytest.raises(SpecError, match=says):
         check_supported(desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(**spec))))
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from mysqlcluster.agent.settings import Secrets
+from mysqlcluster.engines import Engine
 from mysqlcluster.engines.base import Account
 
 __all__ = ["accounts_of"]
 
-EXPORTER_PRIVILEGES = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR", "SELECT")
 
-
-def accounts_of(secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
+def accounts_of(engine: Engine, secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
     """Return the accounts of the Secret; none has a privilege that passes `read_only`."""
     replication = Account("replication", secrets.replication_password, ("REPLICATION SLAVE",), require_tls=require_tls)
     application = Account(
@@ -21,5 +20,5 @@ def accounts_of(secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
     )
     if not secrets.exporter_password:
         return (replication, application)
-    exporter = Account("exporter", secrets.exporter_password, EXPORTER_PRIVILEGES, require_tls=require_tls)
+    exporter = Account("exporter", secrets.exporter_password, engine.exporter_privileges, require_tls=require_tls)
     return (replication, application, exporter)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -32,17 +33,18 @@ async def send_copy(engine: Engine, layout: Layout, password: str) -> AsyncGener
     Raises:
         CommandError: The copy failed; the part that was sent is useless.
     """
-    with tempfile.TemporaryDirectory(dir=layout.data, prefix="copy-") as scratch:
+    with tempfile.TemporaryDirectory(dir=layout.data, prefix="copy-", ignore_cleanup_errors=True) as scratch:
         options = Path(scratch) / "client.cnf"
         options.touch(mode=0o600)
         escaped = password.replace("\\", "\\\\").replace('"', '\\"')
-        options.write_text(f'[mariadb-backup]\nuser = root\npassword = "{escaped}"\n')
+        options.write_text(f'[client]\nuser = root\npassword = "{escaped}"\n')
         process = await asyncio.create_subprocess_exec(
             *engine.backup_command(layout, options, Path(scratch)),
             env=command_environment(engine, layout),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
         )
         assert process.stdout is not None
         assert process.stderr is not None
@@ -55,7 +57,7 @@ async def send_copy(engine: Engine, layout: Layout, password: str) -> AsyncGener
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                    os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
             await asyncio.gather(messages, return_exceptions=True)
 
@@ -135,7 +137,8 @@ async def receive_copy(engine: Engine, layout: Layout, chunks: AsyncIterator[byt
                 process.kill()
             await process.wait()
         await asyncio.gather(messages, return_exceptions=True)
-    await run_command(engine, layout, engine.prepare_command(layout, directory), seconds=PREPARE_SECONDS)
+    if command := engine.prepare_command(layout, directory):
+        await run_command(engine, layout, command, seconds=PREPARE_SECONDS)
     position = engine.position_of(directory)
     await asyncio.to_thread(os.sync)
     return position

@@ -186,6 +186,7 @@ class Member:
             read_only=facts.read_only,
             executed=facts.executed,
             retrieved=facts.retrieved,
+            committing=facts.committing,
             source=self._source_name(facts.source_host),
             io_running=facts.io_running,
             sql_running=facts.sql_running,
@@ -493,7 +494,7 @@ class Member:
             raise RefusedError(f"the mounted Secret has revision {secrets.revision!r}, not {revision!r}")
         if self._role is not Role.PRIMARY:
             raise RefusedError("this member is not the primary")
-        accounts = accounts_of(secrets, require_tls=self._options.tls_authority is not None)
+        accounts = accounts_of(self._engine, secrets, require_tls=self._options.tls_authority is not None)
         async with self._session() as session:
             for account in accounts:
                 await self._engine.apply_account(session, account)

@@ -67,5 +67,8 @@ async def upgrade_data(engine: Engine, layout: Layout, password: str) -> None:
     Raises:
         CommandError: The program failed.
     """
+    command = engine.upgrade_command(layout)
+    if not command:
+        return
     # The program hands options to the client in a file of its own, in which it quotes no password.
-    await run_command(engine, layout, engine.upgrade_command(layout), seconds=UPGRADE_SECONDS, password=password)
+    await run_command(engine, layout, command, seconds=UPGRADE_SECONDS, password=password)

@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 from aiohttp import web
 
-from mysqlcluster.backup.binlog import BinlogError, EventReader, is_outside, list_of
+from mysqlcluster.backup.binlog import BinlogError, EventReader, is_outside, list_of, previous_of
 from mysqlcluster.backup.purging import LogFile
 
 __all__ = ["STREAM_HEADER", "BinlogFile", "BinlogList", "BinlogSource", "add_binlog_routes", "log_file"]
@@ -121,6 +121,9 @@ def _position(file: Path) -> str:
                 gtids = list_of(event)
                 if gtids is not None:
                     return ",".join(map(str, gtids))
+                previous = previous_of(event)
+                if previous is not None:
+                    return str(previous)
                 if not is_outside(event):
                     return ""
     raise BinlogError(f"{file.name} has no list of GTIDs")

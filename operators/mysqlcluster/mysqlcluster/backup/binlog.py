@@ -1,19 +1,22 @@
-"""The events of a MariaDB binary log, as far as an archive needs them: boundaries, GTIDs and times.
+"""The events of binary logs, as far as an archive of MariaDB needs them: boundaries, GTIDs and times.
 
 A binary log is four bytes and then events. Each event has a header of 19 bytes with the time in seconds, the type and
 the length. A transaction begins with a GTID event and ends before the next one. Events outside of transactions
-(rotation, checkpoints, lists of GTIDs) say nothing about the data.
+(rotation, checkpoints, lists of GTIDs) say nothing about the data. Of MySQL only the GTIDs before a file are read.
 
-Source: https://mariadb.com/kb/en/2-binlog-event-header/, https://mariadb.com/kb/en/gtid_event/
+Source: https://mariadb.com/kb/en/2-binlog-event-header/, https://mariadb.com/kb/en/gtid_event/,
+    mysql::binlog::event::Previous_gtids_event of MySQL
 """
 
 from __future__ import annotations
 
 import struct
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 from mysqlcluster.backup.positions import Gtid
+from mysqlcluster.gtid import GtidSet
 
 __all__ = [
     "MAGIC",
@@ -26,6 +29,7 @@ __all__ = [
     "gtid_of",
     "is_outside",
     "list_of",
+    "previous_of",
 ]
 
 MAGIC = b"\xfebin"
@@ -33,9 +37,13 @@ MAX_EVENT_BYTES = 256 << 20
 HEADER = struct.Struct("<IBIIIH")
 _GTID = struct.Struct("<QIB")
 _LIST_ENTRY = struct.Struct("<IIQ")
+_COUNT = struct.Struct("<Q")
+_ORIGIN = struct.Struct("<16sQ")
+_INTERVAL = struct.Struct("<QQ")
 
-STOP, ROTATE, FORMAT_DESCRIPTION, CHECKPOINT, GTID, GTID_LIST, START_ENCRYPTION = 3, 4, 15, 161, 162, 163, 164
-_OUTSIDE = frozenset({STOP, ROTATE, FORMAT_DESCRIPTION, CHECKPOINT, GTID_LIST, START_ENCRYPTION})
+STOP, ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS = 3, 4, 15, 35
+CHECKPOINT, GTID, GTID_LIST, START_ENCRYPTION = 161, 162, 163, 164
+_OUTSIDE = frozenset({STOP, ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS, CHECKPOINT, GTID_LIST, START_ENCRYPTION})
 
 
 class BinlogError(ValueError):
@@ -160,3 +168,30 @@ def list_of(event: Event) -> tuple[Gtid, ...] | None:
     if len(body) < 4 + count * _LIST_ENTRY.size:
         raise BinlogError(f"a list of {count} GTIDs is too short")
     return tuple(Gtid(*_LIST_ENTRY.unpack_from(body, 4 + index * _LIST_ENTRY.size)) for index in range(count))
+
+
+def previous_of(event: Event) -> GtidSet | None:
+    """Return the transactions before a file of MySQL, from its first event; `None` for another event.
+
+    Raises:
+        BinlogError: The event is too short, or has GTIDs with tags.
+    """
+    if event.kind != PREVIOUS_GTIDS:
+        return None
+    found: dict[str, list[tuple[int, int]]] = {}
+    try:
+        (origins,) = _COUNT.unpack_from(event.body)
+        if origins >> 56:
+            raise BinlogError("GTIDs with tags are not supported")
+        offset = _COUNT.size
+        for _ in range(origins):
+            server, intervals = _ORIGIN.unpack_from(event.body, offset)
+            offset += _ORIGIN.size
+            pairs = found.setdefault(str(uuid.UUID(bytes=server)), [])
+            for _ in range(intervals):
+                first, after = _INTERVAL.unpack_from(event.body, offset)
+                offset += _INTERVAL.size
+                pairs.append((first, after - 1))
+    except struct.error:
+        raise BinlogError("a list of GTIDs is too short") from None
+    return GtidSet(found)

@@ -14,7 +14,7 @@ import msgspec
 from mysqlcluster.agent.process import CommandError, ServerProcess
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.engines import Engine, Layout, ServerOptions
-from mysqlcluster.engines.base import quoted
+from mysqlcluster.engines.sql import quoted
 
 __all__ = ["check_tables", "scratch_server", "started"]
 

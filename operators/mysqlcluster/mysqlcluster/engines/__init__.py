@@ -5,8 +5,9 @@
 
 from mysqlcluster.engines.base import Engine, Layout, ReplicationSource, ServerFacts, ServerOptions
 from mysqlcluster.engines.mariadb import MariaDB
+from mysqlcluster.engines.mysql import MySQL
 
-__all__ = ["Engine", "Layout", "MariaDB", "ReplicationSource", "ServerFacts", "ServerOptions", "engine_of"]
+__all__ = ["Engine", "Layout", "MariaDB", "MySQL", "ReplicationSource", "ServerFacts", "ServerOptions", "engine_of"]
 
 
 def engine_of(flavor: str) -> Engine:
@@ -15,7 +16,7 @@ def engine_of(flavor: str) -> Engine:
     Raises:
         ValueError: There is no engine of that name.
     """
-    engines: dict[str, Engine] = {"mariadb": MariaDB()}
+    engines: dict[str, Engine] = {"mariadb": MariaDB(), "mysql": MySQL()}
     if flavor not in engines:
         raise ValueError(f"flavor {flavor!r}: use one of {', '.join(engines)}")
     return engines[flavor]

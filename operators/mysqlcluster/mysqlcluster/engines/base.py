@@ -10,7 +10,7 @@ import msgspec
 
 from mysqlcluster.gtid import GtidSet
 
-__all__ = ["Engine", "Layout", "ReplicationSource", "ServerFacts", "ServerOptions", "Session", "quoted"]
+__all__ = ["Account", "Engine", "Layout", "ReplicationSource", "Row", "ServerFacts", "ServerOptions", "Session"]
 
 Row = Mapping[str, Any]
 
@@ -85,6 +85,8 @@ class ServerFacts(msgspec.Struct, frozen=True):
     read_only: bool
     executed: GtidSet
     retrieved: GtidSet = GtidSet()
+    committing: GtidSet = GtidSet()
+    """In the binary log, while the commit waits for acknowledgements; empty where `executed` has these, too."""
     source_host: str = ""
     io_running: bool = False
     sql_running: bool = False
@@ -105,6 +107,8 @@ class Engine(Protocol):
     flavor: str
     max_ack_count: int
     """The most acknowledgements that a commit can wait for."""
+    exporter_privileges: tuple[str, ...]
+    """The privileges to read what the server measures."""
 
     def initialize_command(self, layout: Layout) -> list[str]:
         """Return the command that fills an empty data directory; the account `root` has no password after it."""
@@ -129,7 +133,7 @@ class Engine(Protocol):
     def upgrade_command(self, layout: Layout) -> list[str]:
         """Return the command that upgrades the system tables of the running server, without logging it.
 
-        The password is in the environment, as `MYSQL_PWD`.
+        Empty if the server does so itself. The password is in the environment, as `MYSQL_PWD`.
         """
         ...
 
@@ -146,7 +150,7 @@ class Engine(Protocol):
         ...
 
     def prepare_command(self, layout: Layout, directory: Path) -> list[str]:
-        """Return the command that makes an unpacked copy consistent."""
+        """Return the command that makes an unpacked copy consistent; empty if the server does so when it starts."""
         ...
 
     def replay_commands(
@@ -156,7 +160,7 @@ class Engine(Protocol):
         ...
 
     def position_of(self, directory: Path) -> GtidSet:
-        """Return the position of a prepared copy.
+        """Return the position of a prepared copy; empty if the server reads it from the copy itself.
 
         Raises:
             ValueError: The directory holds no copy.
@@ -237,8 +241,3 @@ class Account(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Account({self.name!r})"
-
-
-def quoted(text: str) -> str:
-    """Return a text as an SQL literal, for statements that take no parameters."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"

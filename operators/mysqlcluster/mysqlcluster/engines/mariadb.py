@@ -18,17 +18,18 @@ import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from mysqlcluster.engines.base import (
-    Account,
-    Layout,
-    ReplicationSource,
-    Row,
-    ServerFacts,
-    ServerOptions,
-    Session,
+import msgspec
+
+from mysqlcluster.engines.base import Account, Layout, ReplicationSource, Row, ServerFacts, ServerOptions, Session
+from mysqlcluster.engines.sql import (
+    checked,
+    close_connection,
+    configuration_text,
+    environment,
+    error_text,
     quoted,
+    set_global,
 )
 from mysqlcluster.gtid import GtidSet
 
@@ -37,13 +38,7 @@ __all__ = ["MariaDB"]
 SEMI_SYNC_TIMEOUT_MS = (1 << 63) - 1
 """A commit waits for an acknowledgement for ever: it never becomes asynchronous."""
 
-READ_ONLY_VARIABLE_ERROR = 1238
-UNKNOWN_THREAD_ERROR = 1094
 POLL_SECONDS = 0.01
-LOADER = "usr/lib64/ld-linux-x86-64.so.2"
-"""In a root with a C library of its own, programs are started with that."""
-
-_NAME = re.compile(r"[A-Za-z0-9_.$-]{1,80}")
 
 
 class MariaDB:
@@ -51,12 +46,10 @@ class MariaDB:
 
     flavor = "mariadb"
     max_ack_count = 1
+    exporter_privileges: tuple[str, ...] = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR", "SELECT")
 
     def environment(self, layout: Layout) -> dict[str, str]:
-        path = {"PATH": f"{layout.root}/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-        if layout.root == Path("/") or (layout.root / LOADER).exists():
-            return path  # programs find their libraries themselves
-        return {**path, "LD_LIBRARY_PATH": str(layout.root / "usr/lib/x86_64-linux-gnu")}
+        return environment(layout)
 
     def initialize_command(self, layout: Layout) -> list[str]:
         return [
@@ -116,7 +109,7 @@ class MariaDB:
             "slave_parallel_mode": "optimistic",
         }
         merged = defaults | {name.replace("-", "_"): value for name, value in options.settings.items()} | own
-        return "[mariadbd]\n" + "".join(f"{_setting(name, value)}\n" for name, value in sorted(merged.items()))
+        return configuration_text("mariadbd", merged)
 
     def server_command(self, layout: Layout) -> list[str]:
         return [str(layout.root / "usr/sbin/mariadbd"), f"--defaults-file={layout.configuration}"]
@@ -280,22 +273,10 @@ class MariaDB:
         return [int(row["ID"]) for row in rows]
 
     async def kill(self, session: Session, connection: int) -> None:
-        try:
-            await session.run(f"KILL CONNECTION {connection:d}")
-        except Exception as problem:
-            if _error_number(problem) != UNKNOWN_THREAD_ERROR:
-                raise
+        await close_connection(session, connection)
 
     async def set_variable(self, session: Session, name: str, value: str) -> bool:
-        _checked(name)
-        literal = value if re.fullmatch(r"-?\d+(\.\d+)?|ON|OFF", value) else quoted(value)
-        try:
-            await session.run(f"SET GLOBAL {name.replace('-', '_')} = {literal}")
-        except Exception as problem:
-            if _error_number(problem) == READ_ONLY_VARIABLE_ERROR:
-                return False
-            raise
-        return True
+        return await set_global(session, name, value)
 
     async def purge_binary_logs(self, session: Session, until: str) -> None:
         await session.run(f"PURGE BINARY LOGS TO {quoted(until)}")
@@ -308,45 +289,20 @@ class MariaDB:
         if account.privileges:
             await session.run(f"GRANT {', '.join(account.privileges)} ON *.* TO {user}")
         if account.database:
-            name = _checked(account.database)
+            name = checked(account.database)
             await session.run(f"CREATE DATABASE IF NOT EXISTS `{name}`")
             await session.run(f"GRANT ALL PRIVILEGES ON `{name}`.* TO {user}")
 
 
 def _with_replication(facts: ServerFacts, row: Row) -> ServerFacts:
     behind = row["Seconds_Behind_Master"]
-    retrieved = GtidSet.parse(row["Gtid_IO_Pos"] or "")
-    return ServerFacts(
-        **{name: getattr(facts, name) for name in facts.__struct_fields__ if name not in _REPLICATION_FIELDS},
-        retrieved=retrieved,
+    return msgspec.structs.replace(
+        facts,
+        retrieved=GtidSet.parse(row["Gtid_IO_Pos"] or ""),
         source_host=row["Master_Host"] or "",
         io_running=row["Slave_IO_Running"] == "Yes",
         sql_running=row["Slave_SQL_Running"] == "Yes",
-        io_error=_error_text(row["Last_IO_Errno"], row["Last_IO_Error"]),
-        sql_error=_error_text(row["Last_SQL_Errno"], row["Last_SQL_Error"]),
+        io_error=error_text(row["Last_IO_Errno"], row["Last_IO_Error"]),
+        sql_error=error_text(row["Last_SQL_Errno"], row["Last_SQL_Error"]),
         lag_seconds=None if behind is None else float(behind),
     )
-
-
-_REPLICATION_FIELDS = {"retrieved", "source_host", "io_running", "sql_running", "io_error", "sql_error", "lag_seconds"}
-
-
-def _error_text(number: Any, text: Any) -> str:
-    return f"{number}: {text}" if number else ""
-
-
-def _error_number(problem: BaseException) -> int:
-    return problem.args[0] if problem.args and isinstance(problem.args[0], int) else 0
-
-
-def _checked(name: str) -> str:
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is not a name of a variable or database")
-    return name
-
-
-def _setting(name: str, value: str) -> str:
-    _checked(name)
-    if any(letter in value for letter in "\n\r\0"):
-        raise ValueError(f"the setting {name} has a line break")
-    return f"{name} = {value}"

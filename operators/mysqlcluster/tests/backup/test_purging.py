@@ -66,9 +66,9 @@ def test_an_unknown_archive_deletes_nothing_and_an_unknown_member_keeps_files_fo
     assert (only.member, only.keep_seconds) == ("db-0", LOST_MEMBER_SECONDS)
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[Members]:
-    with members_of(tmp_path, 3) as members:
+@pytest.fixture(params=["mariadb-10.11", pytest.param("mysql-9.7", marks=pytest.mark.soak)])
+def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path, 3, server=request.param) as members:
         yield members
 
 

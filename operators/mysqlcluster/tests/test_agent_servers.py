@@ -1,4 +1,4 @@
-"""Agents with real MariaDB servers: bootstrap, replication by copies, failover, refusals, restarts."""
+"""Agents with real servers of both flavors: bootstrap, replication by copies, failover, refusals, restarts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from tests.members import Members, application, bootstrap, follow, members_of, r
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def three(tmp_path: Path) -> Iterator[Members]:
-    with members_of(tmp_path, 3) as members:
+SERVERS = ("mariadb-10.11", "mysql-9.7")
+
+
+@pytest.fixture(params=SERVERS)
+def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path, 3, server=request.param) as members:
         yield members
 
 
@@ -75,8 +78,9 @@ async def test_a_write_without_an_acknowledgement_does_not_commit_and_is_an_erra
         for name in ("m-1", "m-2"):
             await client.act(actions.Fence(member=name, epoch=2))
         waiting = asyncio.create_task(write(three, "m-0", 1))
-        await until(client, "m-0", lambda state: state.commits_waiting == 1)
+        primary = await until(client, "m-0", lambda state: state.commits_waiting == 1)
         assert not waiting.done()
+        assert primary.logged.subtract((await client.state("m-1")).received).count == 1
         demoted = await client.act(actions.Demote(member="m-0", epoch=2, drain_seconds=0.2))
         assert (demoted.read_only, demoted.role) == (True, Role.NONE)
         with pytest.raises((aiomysql.Error, ConnectionError)):
