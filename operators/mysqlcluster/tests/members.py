@@ -123,6 +123,12 @@ class Members:
         process.kill()
         process.wait()
 
+    def stop(self, name: str) -> None:
+        """End the agent in order, as the deletion of a Pod does."""
+        process = self._processes.pop(name)
+        process.terminate()
+        process.wait(60)
+
     def pause(self, name: str) -> None:
         """Stop the agent and the server with SIGSTOP."""
         self._signal_server(name, signal.SIGSTOP)

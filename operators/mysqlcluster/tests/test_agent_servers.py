@@ -18,11 +18,15 @@ from tests.members import Members, application, bootstrap, follow, members_of, r
 pytestmark = pytest.mark.slow
 
 
-SERVERS = ("mariadb-10.11", "mysql-9.7")
-
-
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=["mariadb-10.11", pytest.param("mysql-9.7", marks=pytest.mark.soak)])
 def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path, 3, server=request.param) as members:
+        yield members
+
+
+@pytest.fixture(params=["mariadb-10.11", "mysql-9.7"])
+def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
+    """Three members of each flavor, also where time is short."""
     with members_of(tmp_path, 3, server=request.param) as members:
         yield members
 
@@ -42,13 +46,13 @@ async def create_table(members: Members, name: str) -> None:
         await run(connection, "CREATE TABLE items (id BIGINT PRIMARY KEY)")
 
 
-async def test_an_acknowledged_write_survives_the_death_of_the_primary(three: Members):
-    async with three.client() as client:
-        await bootstrap(client, three)
-        await create_table(three, "m-0")
+async def test_an_acknowledged_write_survives_the_death_of_the_primary(both: Members):
+    async with both.client() as client:
+        await bootstrap(client, both)
+        await create_table(both, "m-0")
         for value in range(20):
-            await write(three, "m-0", value)
-        three.kill("m-0")
+            await write(both, "m-0", value)
+        both.kill("m-0")
         fenced = [await client.act(actions.Fence(member=name, epoch=2)) for name in ("m-1", "m-2")]
         assert all(state.is_fenced(2) for state in fenced)
         first, second = fenced
@@ -58,26 +62,26 @@ async def test_an_acknowledged_write_survives_the_death_of_the_primary(three: Me
         await until(client, chosen.name, lambda state: state.executed.contains(state.retrieved))
         promoted = await client.act(actions.Promote(member=chosen.name, epoch=2, ack_count=1))
         assert (promoted.role, promoted.read_only, promoted.semi_sync_source) == (Role.PRIMARY, False, True)
-        await follow(client, three, other, chosen.name, 2)
-        await write(three, chosen.name, 100)
-        assert await values(three, chosen.name) == [*range(20), 100]
+        await follow(client, both, other, chosen.name, 2)
+        await write(both, chosen.name, 100)
+        assert await values(both, chosen.name) == [*range(20), 100]
 
-        three.start("m-0")
+        both.start("m-0")
         back = await until(client, "m-0", lambda state: state.server_up)
         assert (back.role, back.read_only, back.complete, back.epoch) == (Role.NONE, True, True, 1)
-        await follow(client, three, "m-0", chosen.name, 2)
+        await follow(client, both, "m-0", chosen.name, 2)
         new_primary = await client.state(chosen.name)
         await until(client, "m-0", lambda state: state.executed.contains(new_primary.executed))
-        assert await values(three, "m-0") == [*range(20), 100]
+        assert await values(both, "m-0") == [*range(20), 100]
 
 
-async def test_a_write_without_an_acknowledgement_does_not_commit_and_is_an_errant_transaction(three: Members):
-    async with three.client() as client:
-        await bootstrap(client, three)
-        await create_table(three, "m-0")
+async def test_a_write_without_an_acknowledgement_does_not_commit_and_is_an_errant_transaction(both: Members):
+    async with both.client() as client:
+        await bootstrap(client, both)
+        await create_table(both, "m-0")
         for name in ("m-1", "m-2"):
             await client.act(actions.Fence(member=name, epoch=2))
-        waiting = asyncio.create_task(write(three, "m-0", 1))
+        waiting = asyncio.create_task(write(both, "m-0", 1))
         primary = await until(client, "m-0", lambda state: state.commits_waiting == 1)
         assert not waiting.done()
         assert primary.logged.subtract((await client.state("m-1")).received).count == 1
@@ -87,6 +91,19 @@ async def test_a_write_without_an_acknowledgement_does_not_commit_and_is_an_erra
             await waiting
         errant = demoted.executed.subtract((await client.state("m-1")).received)
         assert errant.count == 1
+
+
+async def test_a_primary_that_is_stopped_reports_no_write_that_no_replica_acknowledged(both: Members):
+    async with both.client() as client:
+        await bootstrap(client, both)
+        await create_table(both, "m-0")
+        for name in ("m-1", "m-2"):
+            await client.act(actions.Fence(member=name, epoch=2))
+        waiting = asyncio.create_task(write(both, "m-0", 1))
+        await until(client, "m-0", lambda state: state.commits_waiting == 1)
+        await asyncio.to_thread(both.stop, "m-0")
+        with pytest.raises((aiomysql.Error, ConnectionError)):
+            await waiting
 
 
 async def test_an_agent_refuses_a_lower_epoch_also_after_a_restart(three: Members):

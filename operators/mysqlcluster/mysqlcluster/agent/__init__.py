@@ -9,8 +9,12 @@ and refuses actions of lower epochs, so that an operator that was paused cannot 
 | `record` | what the agent remembers over restarts: epoch, role, completeness |
 | `process` | starting, watching and stopping the server |
 | `session` | connections to the local server |
-| `member` | actions and reports |
+| `local` | the local server with its record: sessions, facts, restarts |
+| `clients` | the end of commits and connections |
+| `data` | new databases, copies, restores, upgrades of the data |
 | `copies` | copies of a running server, sent and received |
+| `binlogs` | the list and the deletion of binary logs |
+| `member` | actions and reports |
 | `api` | the HTTPS interface |
 | `client` | the operator's side of it |
 """

@@ -23,7 +23,8 @@ from steersman.logs import get_logger
 
 from mysqlcluster.actions import MAX_ACTION_BYTES, decode_action
 from mysqlcluster.agent.copies import HISTORY_HEADER
-from mysqlcluster.agent.member import Member, RefusedError
+from mysqlcluster.agent.local import RefusedError
+from mysqlcluster.agent.member import Member
 from mysqlcluster.agent.process import CommandError
 from mysqlcluster.backup.agent_binlogs import add_binlog_routes
 from mysqlcluster.observation import Role, encode_member

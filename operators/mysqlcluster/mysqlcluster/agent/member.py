@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import assert_never
 
@@ -17,39 +16,29 @@ from steersman.logs import get_logger
 
 from mysqlcluster import actions, server_settings
 from mysqlcluster.agent.accounts import accounts_of
-from mysqlcluster.agent.copies import fetch_copy, receive_copy, send_copy
-from mysqlcluster.agent.process import CommandError, ServerProcess, run_command
-from mysqlcluster.agent.record import Record, load_record, save_record
-from mysqlcluster.agent.session import DriverError, LocalSession, connect
+from mysqlcluster.agent.binlogs import list_binary_logs, purge_binary_logs
+from mysqlcluster.agent.clients import Clients
+from mysqlcluster.agent.data import Data
+from mysqlcluster.agent.local import SERVER_ERRORS, LocalServer, RefusedError
+from mysqlcluster.agent.process import CommandError
+from mysqlcluster.agent.record import Record
+from mysqlcluster.agent.session import DriverError, LocalSession
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
 from mysqlcluster.agent.variables import apply_variables
-from mysqlcluster.agent.versions import check_copy, is_newer, needs_upgrade, program_version, upgrade_data
-from mysqlcluster.backup.agent_binlogs import log_file
 from mysqlcluster.backup.binlog import BinlogError
-from mysqlcluster.backup.purging import first_kept
-from mysqlcluster.backup.restore import RESTORE_FAILURES, RestoreSource, restore
 from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
 from mysqlcluster.gtid import GtidError, GtidSet
-from mysqlcluster.observation import CloneProgress, MemberState, Role
+from mysqlcluster.observation import MemberState, Role
 
-__all__ = ["Member", "RefusedError"]
+__all__ = ["Member"]
 
 _log = get_logger("mysqlcluster.agent")
 
-START_SECONDS = 60.0
-INITIALIZE_SECONDS = 300.0
 FENCE_APPLY_SECONDS = 1.0
 """Time that a fence gives the applier before it reports; what is executed by then can be compared exactly."""
-DEMOTE_SECONDS = 1.0
-"""Time that a demotion waits for commits after it has closed the connections; then the server is killed."""
+STOP_DRAIN_SECONDS = 1.0
+"""Time that commits have to end when the agent of a primary stops."""
 POLL_SECONDS = 0.02
-DRAIN_POLL_SECONDS = 0.1
-
-SERVER_ERRORS = (OSError, TimeoutError, DriverError)
-
-
-class RefusedError(Exception):
-    """The agent does not perform an action; the message says why."""
 
 
 class Member:
@@ -74,115 +63,65 @@ class Member:
             ValueError: The record is damaged.
         """
         self.settings = settings
-        self._engine = engine
-        self._secrets = secrets
-        self._tls = tls
-        self._layout = settings.layout
-        self._layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._record_file = self._layout.data / "agent.json"
-        self._record = load_record(self._record_file)
-        self._options = settings.server_options
-        self._server = self._new_server()
-        self._role = Role.NONE
+        self._local = LocalServer(settings, engine, secrets, tls)
+        self._data = Data(self._local)
+        self._clients = Clients(self._local)
         self._source = ("", "")
-        self._restart_required: tuple[str, ...] = ()
         self._settings_revision = server_settings.revision(settings.server_settings)
         self._settings_error = ""
-        self._draining: asyncio.Task[None] | None = None
-        self._unreadable = False
-        """The data is of a later series than the server. It stays on disk until a copy replaces it."""
-        self._copy = CloneProgress()
         self._lag: float | None = None
-        self._copying: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
-
-    def _new_server(self) -> ServerProcess:
-        return ServerProcess(self._engine, self._layout, self._options, on_start=self._server_starts)
-
-    def _server_starts(self) -> None:
-        self._role = Role.NONE
-        self._restart_required = ()
-        lost = self._record.has_relay_log
-        complete = self._record.complete and not lost
-        self._save(starts=self._record.starts + 1, complete=complete, has_relay_log=False)
-
-    def _save(self, **changes: object) -> None:
-        fresh = msgspec.structs.replace(self._record, **changes)
-        if fresh != self._record:
-            save_record(self._record_file, fresh)
-            self._record = fresh
 
     @property
     def record(self) -> Record:
         """What is on disk."""
-        return self._record
+        return self._local.record
 
     async def open(self) -> None:
-        """Start the server, if the data directory holds a database that it can read.
-
-        Data of a later series counts as none: the operator lets this member copy another one.
-        """
-        if not self._record.initialized:
-            return
-        program = await program_version(self._engine, self._layout)
-        if is_newer(self._record.data_version, program):
-            _log.warning("data_is_newer", data=self._record.data_version, server=program)
-            self._unreadable = True
-            return
-        await self._server.start()
-        if needs_upgrade(self._record.data_version, program):
-            self._copying = asyncio.create_task(self._upgrade(program))
-        else:
-            self._save(data_version=program)
-
-    async def _upgrade(self, program: str) -> None:
-        """Upgrade the system tables after the first start of a later series."""
-        try:
-            await self._until_up()
-            await upgrade_data(self._engine, self._layout, self._secrets().root_password)
-        except (CommandError, *SERVER_ERRORS) as problem:
-            _log.error("data_upgrade_failed", problem=str(problem) or type(problem).__name__)
-            return
-        _log.info("data_upgraded", before=self._record.data_version, after=program)
-        self._save(data_version=program)
+        """Start the server, if the data directory holds a database that it can read."""
+        await self._data.open()
 
     async def close(self) -> None:
-        """Stop copying and stop the server."""
-        for task in (self._copying, self._draining):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-        await self._server.stop()
+        """Stop what is under way, and stop the server.
+
+        A server that is shut down may report commits that wait for acknowledgements as successful. They end before.
+        """
+        await self._data.close()
+        await self._clients.close()
+        ended = self._local.role is not Role.PRIMARY or await self._clients.end_commits(STOP_DRAIN_SECONDS)
+        if not ended:
+            _log.warning("server_killed", reason="commits wait for acknowledgements")
+        await self._local.process.stop(kill=not ended)
 
     # Reports.
 
     async def state(self) -> MemberState:
         """Return the report of this member."""
         started = time.monotonic()
-        facts = await self._facts()
+        facts = await self._local.facts()
         probe_seconds = time.monotonic() - started
-        record = self._record
+        record = self._local.record
         state = MemberState(
             self.settings.member,
-            initialized=record.initialized and not self._unreadable,
-            complete=record.complete and not self._unreadable,
+            initialized=record.initialized and not self._local.unreadable,
+            complete=record.complete and not self._local.unreadable,
             epoch=record.epoch,
-            clone=self._copy,
-            disk_used_ratio=_used_ratio(self._layout.data),
+            clone=self._data.progress,
+            disk_used_ratio=_used_ratio(self._local.layout.data),
             starts=record.starts,
             accounts_revision=record.accounts_revision,
-            restart_required=self._restart_required,
+            restart_required=self._local.restart_required,
             settings_revision=self._settings_revision,
             settings_error=self._settings_error,
-            draining=self._draining is not None,
-            drained=self._draining is not None and self._draining.done(),
+            draining=self._clients.draining,
+            drained=self._clients.drained,
         )
         if facts is None:
             return state
         return msgspec.structs.replace(
             state,
             server_up=True,
-            role=self._role,
+            role=self._local.role,
             read_only=facts.read_only,
             executed=facts.executed,
             retrieved=facts.retrieved,
@@ -209,26 +148,9 @@ class Member:
             self._lag = facts.lag_seconds
         return self._lag
 
-    async def _facts(self) -> ServerFacts | None:
-        if not self._server.running:
-            return None
-        try:
-            async with self._session(statement_seconds=2.0) as session:
-                return await self._engine.read(session)
-        except SERVER_ERRORS as problem:
-            _log.debug("server_not_ready", problem=type(problem).__name__)
-            return None
-
     def _source_name(self, host: str) -> str:
         name, known_host = self._source
         return name if host == known_host else host.partition(".")[0]
-
-    @contextlib.asynccontextmanager
-    async def _session(self, *, statement_seconds: float = 10.0) -> AsyncGenerator[LocalSession]:
-        async with connect(
-            self._layout.socket, self._secrets().root_password, statement_seconds=statement_seconds
-        ) as session:
-            yield session
 
     async def send_copy(self) -> tuple[GtidSet, AsyncIterator[bytes]]:
         """Return the history of the server and a consistent copy of it as a stream.
@@ -236,10 +158,7 @@ class Member:
         Raises:
             RefusedError: The server does not run.
         """
-        facts = await self._facts()
-        if facts is None:
-            raise RefusedError("the server does not run")
-        return facts.executed, send_copy(self._engine, self._layout, self._secrets().root_password)
+        return await self._data.send()
 
     async def binary_logs(self) -> tuple[int, tuple[tuple[Path, int], ...]]:
         """Return the number of starts of the server, and its binary logs with their sizes, oldest first.
@@ -247,26 +166,7 @@ class Member:
         Raises:
             RefusedError: The server does not run, or its data is being replaced.
         """
-        if not self._record.initialized or not self._server.running:
-            raise RefusedError("the server does not run")
-        try:
-            async with self._session(statement_seconds=2.0) as session:
-                rows = await session.run("SHOW BINARY LOGS")
-        except SERVER_ERRORS as problem:
-            raise RefusedError(f"the server does not answer: {problem or type(problem).__name__}") from None
-        files = tuple((self._layout.database / str(row["Log_name"]), int(row["File_size"])) for row in rows)
-        return self._record.starts, files
-
-    async def _purge_binary_logs(self, action: actions.PurgeBinlogs) -> None:
-        _, listed = await self.binary_logs()
-        paths = [path for path, _ in listed]
-        files = await asyncio.to_thread(lambda: [log_file(path) for path in paths])
-        until = first_kept(files, action.held, action.keep_seconds, time.time())
-        if not until:
-            return
-        async with self._session() as session:
-            await self._engine.purge_binary_logs(session, until)
-        _log.info("binary_logs_purged", until=until, reason="the archive and all members have them")
+        return await list_binary_logs(self._local)
 
     # Actions.
 
@@ -277,17 +177,16 @@ class Member:
             RefusedError: The action is for another member, of a lower epoch, or not possible in this state.
         """
         async with self._lock:
+            epoch = self._local.record.epoch
             if action.member != self.settings.member:
                 raise RefusedError(f"this is {self.settings.member}, and the action is for {action.member}")
-            if action.epoch < self._record.epoch:
-                raise RefusedError(f"epoch {action.epoch} is lower than {self._record.epoch}, which is stored")
-            if self._copying is not None and not self._copying.done():
+            if action.epoch < epoch:
+                raise RefusedError(f"epoch {action.epoch} is lower than {epoch}, which is stored")
+            if self._data.busy:
                 raise RefusedError("a copy or a restart is under way")
-            if isinstance(action, actions.Promote) and action.epoch != self._record.epoch:
-                raise RefusedError(
-                    f"this member is in epoch {self._record.epoch}, not in {action.epoch}; fence it first"
-                )
-            self._save(epoch=action.epoch)
+            if isinstance(action, actions.Promote) and action.epoch != epoch:
+                raise RefusedError(f"this member is in epoch {epoch}, not in {action.epoch}; fence it first")
+            self._local.save(epoch=action.epoch)
             _log.info("action", action=type(action).__name__, epoch=action.epoch)
             try:
                 await self._perform(action)
@@ -296,17 +195,18 @@ class Member:
             return await self.state()
 
     async def _perform(self, action: actions.AnyAction) -> None:
+        engine = self._local.engine
         match action:
             case actions.Initialize():
-                await self._initialize()
+                await self._data.initialize()
             case actions.Clone():
-                await self._start_copy(action)
+                self._data.copy(action)
             case actions.Restore():
-                await self._start_restore(action)
+                self._data.restore(action)
             case actions.Fence():
                 await self._fence()
             case actions.ApplyRelayLog():
-                await self._with_server(self._engine.start_applier)
+                await self._with_server(engine.start_applier)
             case actions.Promote():
                 await self._promote(action)
             case actions.Demote():
@@ -314,265 +214,135 @@ class Member:
             case actions.SetSource():
                 await self._set_source(action)
             case actions.StopReplication():
-                await self._with_server(self._engine.stop_replication)
-                self._role = Role.NONE
+                await self._with_server(engine.stop_replication)
+                self._local.role = Role.NONE
             case actions.SetAckCount():
                 await self._set_ack_count(action.ack_count)
             case actions.ConfirmComplete():
                 await self._confirm_complete(GtidSet.parse(action.received))
             case actions.PurgeBinlogs():
-                await self._purge_binary_logs(action)
+                await purge_binary_logs(self._local, action)
             case actions.SetVariables():
                 await self._set_variables(action)
             case actions.Restart():
-                self._copying = asyncio.create_task(self._restart_in_background(action.reason))
+                self._data.run(self._restart(action.reason))
             case actions.CreateAccounts():
                 await self._create_accounts(action.revision)
             case actions.Drain():
-                if self._draining is None:
-                    self._draining = asyncio.create_task(self._drain(action.drain_seconds))
+                self._clients.drain(action.drain_seconds)
             case _:
                 assert_never(action)
 
     async def _with_server(self, run: Callable[[LocalSession], Awaitable[None]]) -> None:
-        async with self._session() as session:
+        async with self._local.session() as session:
             await run(session)
 
-    async def _initialize(self) -> None:
-        if self._record.initialized:
-            raise RefusedError("the data directory holds a database")
-        shutil.rmtree(self._layout.database, ignore_errors=True)
-        self._layout.database.mkdir(mode=0o700)
-        command = self._engine.initialize_command(self._layout)
-        await run_command(self._engine, self._layout, command, seconds=INITIALIZE_SECONDS)
-        await self._server.start()
-        await self._until_up(password="")
-        async with connect(self._layout.socket, "") as session:
-            await self._engine.secure(session, self._secrets().root_password)
-        program = await program_version(self._engine, self._layout)
-        self._save(initialized=True, complete=True, data_version=program)
-
-    async def _until_up(self, password: str | None = None) -> None:
-        secret = self._secrets().root_password if password is None else password
-        async with asyncio.timeout(START_SECONDS):
-            while True:
-                with contextlib.suppress(*SERVER_ERRORS):
-                    async with connect(self._layout.socket, secret):
-                        return
-                await asyncio.sleep(POLL_SECONDS)
-
     async def _fence(self) -> None:
-        async with self._session() as session:
-            await self._engine.fence(session)
+        engine = self._local.engine
+        async with self._local.session() as session:
+            await engine.fence(session)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FENCE_APPLY_SECONDS):
-                    facts = await self._engine.read(session)
+                    facts = await engine.read(session)
                     while facts.sql_running and not facts.executed.contains(facts.retrieved):
                         await asyncio.sleep(POLL_SECONDS)
-                        facts = await self._engine.read(session)
+                        facts = await engine.read(session)
+
+    def _check_ack_count(self, ack_count: int) -> None:
+        engine = self._local.engine
+        if ack_count > engine.max_ack_count:
+            raise RefusedError(f"{engine.flavor} waits for at most {engine.max_ack_count} acknowledgements")
 
     async def _promote(self, action: actions.Promote) -> None:
-        if action.ack_count > self._engine.max_ack_count:
-            most = self._engine.max_ack_count
-            raise RefusedError(
-                f"{self._engine.flavor} waits for at most {most} acknowledgements, not {action.ack_count}"
-            )
-        if not self._record.complete:
+        local = self._local
+        self._check_ack_count(action.ack_count)
+        if not local.record.complete:
             raise RefusedError("acknowledged transactions may be missing on this member")
-        async with self._session() as session:
-            facts = await self._engine.read(session)
+        async with local.session() as session:
+            facts = await local.engine.read(session)
             if facts.io_running:
                 raise RefusedError("replication runs; fence this member first")
             missing = facts.retrieved.subtract(facts.executed)
             if missing:
                 raise RefusedError(f"{missing.count} received transactions are not executed: {str(missing)[:200]}")
-            await self._engine.promote(session, action.ack_count)
-            self._save(role=Role.PRIMARY, has_relay_log=False)
-            self._role, self._source = Role.PRIMARY, ("", "")
+            await local.engine.promote(session, action.ack_count)
+            local.save(role=Role.PRIMARY, has_relay_log=False)
+            local.role, self._source = Role.PRIMARY, ("", "")
 
     async def _set_source(self, action: actions.SetSource) -> None:
-        if self._role is Role.PRIMARY:
+        local = self._local
+        if local.role is Role.PRIMARY:
             raise RefusedError("this member is the primary; demote it first")
-        secrets = self._secrets()
-        source = ReplicationSource(
-            action.host, action.port, "replication", secrets.replication_password, self._options.tls_authority
-        )
-        self._save(role=Role.REPLICA, has_relay_log=True)
-        async with self._session() as session:
-            await self._engine.set_source(session, source, acknowledge=action.acknowledge)
-        self._role, self._source = Role.REPLICA, (action.source, action.host)
-        if self._draining is not None:
-            self._draining.cancel()
-            self._draining = None
+        password = local.secrets().replication_password
+        source = ReplicationSource(action.host, action.port, "replication", password, local.options.tls_authority)
+        local.save(role=Role.REPLICA, has_relay_log=True)
+        async with local.session() as session:
+            await local.engine.set_source(session, source, acknowledge=action.acknowledge)
+        local.role, self._source = Role.REPLICA, (action.source, action.host)
+        self._clients.serve()
 
     async def _demote(self, drain_seconds: float) -> None:
         """End all commits. A commit that still waits for an acknowledgement ends with the server."""
-        self._save(role=Role.NONE)
-        refusing = asyncio.create_task(self._refuse_writes())
-        try:
-            done, _ = await asyncio.wait({refusing}, timeout=drain_seconds)
-            await self._close_clients()
-            if not done:
-                done, _ = await asyncio.wait({refusing}, timeout=DEMOTE_SECONDS)
-            failed = not done or refusing.exception() is not None
-        finally:
-            refusing.cancel()
-            await asyncio.gather(refusing, return_exceptions=True)
-        if failed:
+        self._local.save(role=Role.NONE)
+        if not await self._clients.end_commits(drain_seconds):
             _log.warning("server_killed", reason="commits wait for acknowledgements")
-            await self._restart(kill=True)
-        self._role = Role.NONE
-
-    async def _refuse_writes(self) -> None:
-        async with self._session(statement_seconds=3600) as session:
-            await self._engine.refuse_writes(session)
-
-    async def _close_clients(self) -> None:
-        with contextlib.suppress(*SERVER_ERRORS):
-            async with self._session(statement_seconds=2) as session:
-                for connection in await self._engine.client_sessions(session):
-                    await self._engine.kill(session, connection)
-
-    async def _drain(self, seconds: float) -> None:
-        with contextlib.suppress(*SERVER_ERRORS):
-            async with asyncio.timeout(seconds), self._session() as session:
-                while await self._engine.client_sessions(session):  # noqa: ASYNC110 - the server has no event for it
-                    await asyncio.sleep(DRAIN_POLL_SECONDS)
-        await self._close_clients()
+            await self._local.restart(kill=True)
+        self._local.role = Role.NONE
 
     async def _set_ack_count(self, ack_count: int) -> None:
-        if self._role is not Role.PRIMARY:
+        if self._local.role is not Role.PRIMARY:
             raise RefusedError("this member is not the primary")
-        if ack_count > self._engine.max_ack_count:
-            raise RefusedError(f"{self._engine.flavor} waits for at most {self._engine.max_ack_count} acknowledgements")
-        async with self._session() as session:
-            await self._engine.set_ack_count(session, ack_count)
+        self._check_ack_count(ack_count)
+        async with self._local.session() as session:
+            await self._local.engine.set_ack_count(session, ack_count)
 
     async def _confirm_complete(self, wanted: GtidSet) -> None:
-        async with self._session() as session:
-            facts = await self._engine.read(session)
+        async with self._local.session() as session:
+            facts = await self._local.engine.read(session)
         missing = wanted.subtract(facts.executed.union(facts.retrieved))
         if missing:
             raise RefusedError(f"{missing.count} transactions are missing: {str(missing)[:200]}")
-        self._save(complete=True)
+        self._local.save(complete=True)
 
     async def _set_variables(self, action: actions.SetVariables) -> None:
         """Keep what the server refuses out of its configuration: it would not start with it.
 
         A server that does not answer takes the settings with its next start: those before may be why it does not start.
         """
+        local = self._local
         self._settings_error = ""
         waiting: tuple[str, ...] = ()
         try:
-            if await self._facts() is not None:
-                async with self._session() as session:
-                    waiting = await apply_variables(self._engine, session, self._options.settings, action.values)
+            if await local.facts() is not None:
+                async with local.session() as session:
+                    waiting = await apply_variables(local.engine, session, local.options.settings, action.values)
         except (DriverError, ValueError) as problem:
             self._settings_error = str(problem)
             self._settings_revision = action.revision
             return
-        self._options = msgspec.structs.replace(self._options, settings=dict(action.values))
-        self._server.options = self._options
+        local.process.options = msgspec.structs.replace(local.options, settings=dict(action.values))
         self._settings_revision = action.revision
-        self._restart_required = tuple(sorted({*self._restart_required, *waiting}))
+        local.restart_required = tuple(sorted({*local.restart_required, *waiting}))
 
-    async def _restart_in_background(self, reason: str) -> None:
+    async def _restart(self, reason: str) -> None:
         _log.info("server_restart", reason=reason)
         try:
-            await self._restart()
+            await self._local.restart()
         except SERVER_ERRORS as problem:
             _log.error("server_restart_failed", problem=str(problem) or type(problem).__name__)
 
-    async def _restart(self, *, kill: bool = False) -> None:
-        await self._server.stop(kill=kill)
-        await self._server.start()
-        await self._until_up()
-
     async def _create_accounts(self, revision: str) -> None:
-        secrets = self._secrets()
+        local = self._local
+        secrets = local.secrets()
         if secrets.revision != revision:
             raise RefusedError(f"the mounted Secret has revision {secrets.revision!r}, not {revision!r}")
-        if self._role is not Role.PRIMARY:
+        if local.role is not Role.PRIMARY:
             raise RefusedError("this member is not the primary")
-        accounts = accounts_of(self._engine, secrets, require_tls=self._options.tls_authority is not None)
-        async with self._session() as session:
+        accounts = accounts_of(local.engine, secrets, require_tls=local.options.tls_authority is not None)
+        async with local.session() as session:
             for account in accounts:
-                await self._engine.apply_account(session, account)
-        self._save(accounts_revision=revision)
-
-    # Copies.
-
-    async def _start_copy(self, action: actions.Clone) -> None:
-        if self._role is Role.PRIMARY:
-            raise RefusedError("this member is the primary; demote it first")
-        url = self.settings.url_of(action.source)
-        self._save(initialized=False, complete=False, has_relay_log=False, role=Role.NONE)
-        self._copy = CloneProgress(action.source, running=True)
-        self._copying = asyncio.create_task(self._receive(action, url))
-
-    async def _receive(self, action: actions.Clone, url: str) -> None:
-        incoming = self._layout.data / "incoming"
-        error = ""
-        try:
-            await self._server.stop(kill=True)
-            history, chunks = await fetch_copy(url, self._secrets().agent_token, self._tls)
-            position = await receive_copy(self._engine, self._layout, chunks, incoming)
-            program = await program_version(self._engine, self._layout)
-            data = self._engine.version_of(incoming)
-            check_copy(data, program)
-            self._replace_database(incoming, keep=f"kept-{action.epoch}" if action.keep_copy else "")
-            await self._server.start()
-            await self._until_up()
-            async with self._session() as session:
-                await self._engine.set_executed(session, history, position)
-                facts = await self._engine.read(session)
-            if needs_upgrade(data, program):
-                await upgrade_data(self._engine, self._layout, self._secrets().root_password)
-            complete = facts.executed.contains(GtidSet.parse(action.required))
-            self._unreadable = False
-            self._save(initialized=True, complete=complete, data_version=program)
-        except (CommandError, SettingsError, ValueError, *SERVER_ERRORS) as problem:
-            error = str(problem) or type(problem).__name__
-            _log.error("copy_failed", source=action.source, problem=error)
-            await self._server.stop(kill=True)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, incoming, True)
-            self._copy = CloneProgress(action.source, running=False, error=error)
-
-    # Restores.
-
-    async def _start_restore(self, action: actions.Restore) -> None:
-        if self._record.initialized:
-            raise RefusedError("the data directory holds a database")
-        if not self.settings.archiver_url:
-            raise RefusedError("the settings have no archiverUrl")
-        self._copy = CloneProgress(f"backup {action.backup}", running=True, error=self._copy.error)
-        self._copying = asyncio.create_task(self._restore(action))
-
-    async def _restore(self, action: actions.Restore) -> None:
-        error = ""
-        try:
-            await self._server.stop(kill=True)
-            source = RestoreSource(self.settings.archiver_url, lambda: self._secrets().agent_token, self._tls)
-            password = self._secrets().root_password
-            await restore(source, action, self._engine, self._layout, self._server, self._options, password)
-            await self._server.start()
-            await self._until_up()
-            self._save(initialized=True, complete=True)
-        except (*RESTORE_FAILURES, SettingsError) as problem:
-            error = str(problem) or type(problem).__name__
-            _log.error("restore_failed", backup=action.backup, problem=error)
-            await self._server.stop(kill=True)
-        finally:
-            self._copy = CloneProgress(f"backup {action.backup}", running=False, error=error)
-
-    def _replace_database(self, incoming: Path, keep: str) -> None:
-        database = self._layout.database
-        if keep and database.exists():
-            shutil.rmtree(self._layout.data / keep, ignore_errors=True)
-            os.replace(database, self._layout.data / keep)
-        shutil.rmtree(database, ignore_errors=True)
-        os.replace(incoming, database)
+                await local.engine.apply_account(session, account)
+        local.save(accounts_revision=revision)
 
 
 def _used_ratio(directory: Path) -> float:

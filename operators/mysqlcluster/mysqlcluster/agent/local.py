@@ -1,0 +1,119 @@
+"""The local server of a member with its record on disk: sessions, facts, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncGenerator, Callable
+
+import msgspec
+from steersman.logs import get_logger
+
+from mysqlcluster.agent.process import ServerProcess
+from mysqlcluster.agent.record import Record, load_record, save_record
+from mysqlcluster.agent.session import DriverError, LocalSession, connect
+from mysqlcluster.agent.settings import AgentSettings, Secrets
+from mysqlcluster.engines import Engine, ServerFacts, ServerOptions
+from mysqlcluster.observation import Role
+
+__all__ = ["SERVER_ERRORS", "LocalServer", "RefusedError"]
+
+_log = get_logger("mysqlcluster.agent")
+
+START_SECONDS = 60.0
+POLL_SECONDS = 0.02
+
+SERVER_ERRORS = (OSError, TimeoutError, DriverError)
+
+
+class RefusedError(Exception):
+    """The agent does not perform an action; the message says why."""
+
+
+class LocalServer:
+    """The server process, its settings, and what the agent remembers of it."""
+
+    def __init__(
+        self, settings: AgentSettings, engine: Engine, secrets: Callable[[], Secrets], tls: ssl.SSLContext | None
+    ) -> None:
+        """Read the record; nothing runs yet. Arguments are those of `Member`.
+
+        Raises:
+            ValueError: The record is damaged.
+        """
+        self.settings = settings
+        self.engine = engine
+        self.secrets = secrets
+        self.tls = tls
+        self.layout = settings.layout
+        self.layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._record_file = self.layout.data / "agent.json"
+        self.record: Record = load_record(self._record_file)
+        self.process = ServerProcess(engine, self.layout, settings.server_options, on_start=self._starts)
+        self.role = Role.NONE
+        """The role in force; none after each start."""
+        self.restart_required: tuple[str, ...] = ()
+        self.unreadable = False
+        """The data is of a later series than the server. It stays on disk until a copy replaces it."""
+
+    @property
+    def options(self) -> ServerOptions:
+        """The settings of the next start."""
+        return self.process.options
+
+    def _starts(self) -> None:
+        self.role = Role.NONE
+        self.restart_required = ()
+        lost = self.record.has_relay_log
+        complete = self.record.complete and not lost
+        self.save(starts=self.record.starts + 1, complete=complete, has_relay_log=False)
+
+    def save(self, **changes: object) -> None:
+        """Change the record; returns when it is on disk."""
+        fresh = msgspec.structs.replace(self.record, **changes)
+        if fresh != self.record:
+            save_record(self._record_file, fresh)
+            self.record = fresh
+
+    @contextlib.asynccontextmanager
+    async def session(self, *, statement_seconds: float = 10.0) -> AsyncGenerator[LocalSession]:
+        """Connect as the local administrator for the time of a block; raises `SERVER_ERRORS`."""
+        async with connect(
+            self.layout.socket, self.secrets().root_password, statement_seconds=statement_seconds
+        ) as session:
+            yield session
+
+    async def facts(self) -> ServerFacts | None:
+        """Return the state of the server, or `None` if it does not answer."""
+        if not self.process.running:
+            return None
+        try:
+            async with self.session(statement_seconds=2.0) as session:
+                return await self.engine.read(session)
+        except SERVER_ERRORS as problem:
+            _log.debug("server_not_ready", problem=type(problem).__name__)
+            return None
+
+    async def until_up(self, password: str | None = None) -> None:
+        """Wait until the server answers.
+
+        Args:
+            password: Another password than that of the Secret.
+
+        Raises:
+            TimeoutError: It does not answer in time.
+        """
+        secret = self.secrets().root_password if password is None else password
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                with contextlib.suppress(*SERVER_ERRORS):
+                    async with connect(self.layout.socket, secret):
+                        return
+                await asyncio.sleep(POLL_SECONDS)
+
+    async def restart(self, *, kill: bool = False) -> None:
+        """Stop the server, start it, and wait until it answers; raises `SERVER_ERRORS`."""
+        await self.process.stop(kill=kill)
+        await self.process.start()
+        await self.until_up()
