@@ -38,7 +38,7 @@ async def test_no_acknowledged_write_is_lost(three: Members, seed: int):
         for _ in range(FAULTS):
             await faults.inject()
         history = await writers.stop()
-        await loop.until_healthy()
+        await loop.heal()
         final = await read_all(three, three.names)
     assert history.numbers(Outcome.OK), faults.done
     assert problems(history, final) == [], faults.done
@@ -56,6 +56,6 @@ async def test_writes_go_on_after_the_primary_is_killed(three: Members):
                 await asyncio.sleep(0.02)
         three.start(old)
         history = await writers.stop()
-        await loop.until_healthy()
+        await loop.heal()
         assert problems(history, await read_all(three, three.names)) == []
     assert "FailoverStarted" in loop.notices
