@@ -57,7 +57,7 @@ class TransferWork:
             case "Undo":
                 return await self._undo(targets, now)
             case "" | "Prepare" | "Done":
-                return await self._prepare(sources)
+                return await self._prepare(sources, targets)
 
     async def _cluster_info(self) -> ClusterInfo:
         problem = RemotingError("no name server is known")
@@ -72,13 +72,20 @@ class TransferWork:
     async def _config(self, broker: BrokerAdmin) -> TopicConfig | None:
         return (await broker.topic_configs()).get(self._topic)
 
-    async def _prepare(self, sources: tuple[str, ...]) -> Outcome:
-        for address in sources:
-            async with self._servers.broker(address) as broker:
-                config = await self._config(broker)
-            if config is not None:
-                return Outcome(permission=int(config.permission))
-        return Outcome(f"cluster {self._transfer.spec.source_cluster} has no topic {self._topic}")
+    async def _prepare(self, sources: tuple[str, ...], targets: tuple[str, ...]) -> Outcome:
+        """Read the permission of the source, and whether the topic on the target will be the transfer's own.
+
+        The second one is stored before the topic is created, so that a transfer which ends in between can be undone.
+        """
+        found = [config for address in sources if (config := await self._config_at(address)) is not None]
+        if not found:
+            return Outcome(f"cluster {self._transfer.spec.source_cluster} has no topic {self._topic}")
+        there = [address for address in targets if await self._config_at(address) is not None]
+        return Outcome(permission=int(found[0].permission), created=not there)
+
+    async def _config_at(self, address: str) -> TopicConfig | None:
+        async with self._servers.broker(address) as broker:
+            return await self._config(broker)
 
     async def _copy_groups(self, sources: tuple[str, ...], targets: tuple[str, ...]) -> Outcome:
         for source in sources:
@@ -90,20 +97,15 @@ class TransferWork:
 
     async def _create_topic(self, sources: tuple[str, ...], targets: tuple[str, ...]) -> Outcome:
         """Create the topic on every master of the target with the settings of the first source that has it."""
-        wanted: TopicConfig | None = None
-        for source in sources:
-            async with self._servers.broker(source) as broker:
-                wanted = wanted or await self._config(broker)
-        if wanted is None:
+        found = [config for address in sources if (config := await self._config_at(address)) is not None]
+        if not found:
             return Outcome(f"cluster {self._transfer.spec.source_cluster} has no topic {self._topic}")
         permission = Permission(self._transfer.status.permission or int(Permission.READ | Permission.WRITE))
-        created = False
         for target in targets:
             async with self._servers.broker(target) as broker:
                 if await self._config(broker) is None:
-                    await broker.put_topic(replace(wanted, permission=permission))
-                    created = True
-        return Outcome(created=created)
+                    await broker.put_topic(replace(found[0], permission=permission))
+        return NOTHING
 
     async def _stop_write(self, brokers: tuple[str, ...]) -> Outcome:
         for address in brokers:

@@ -40,6 +40,7 @@ class Outcome:
     """Why the phase cannot be completed now."""
     drain: Drain | None = None
     created: bool = False
+    """Whether the topic on the target is the transfer's own."""
     permission: int | None = None
 
 

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from steersman.testing import EmbeddedCluster
+from steersman.testing.node_faults import ActiveFault, NodeFaults
 
+from rocketmq.api.v1.topictransfer_types import Phase
+from rocketmq.controllers import topictransfer_controller
 from rocketmq.remoting import BrokerAdmin, RemotingError
+from rocketmq.transfer_work import TransferWork
+from rocketmq.transfers import Outcome
 from tests import process_cluster
 from tests.process_cluster import Operated, broker, on_broker, operated, sends, started, until
 from tests.remoting_servers import server_files, unavailable
@@ -31,7 +37,7 @@ ALONE = {"clusterMode": "STATIC", "replicaPerGroup": 0}
 
 @pytest.fixture
 def clusters(tmp_path) -> Iterator[tuple[EmbeddedCluster, Operated, Routes]]:
-    """The RocketMQ clusters mq, which has the topic, and blue, which register with the same name servers."""
+    """The RocketMQ clusters mq, which has the topic, and blue of two groups; both have the same name servers."""
     files = server_files()
     with contextlib.ExitStack() as stack:
         try:
@@ -40,7 +46,7 @@ def clusters(tmp_path) -> Iterator[tuple[EmbeddedCluster, Operated, Routes]]:
             pytest.skip(f"RocketMQ cannot run in Pods here: {problem}")
         found = stack.enter_context(operated(cluster, "transfer"))
         routes = started(cluster, found.ports, **ALONE)
-        cluster.apply(broker(**ALONE, nameService="mq") | {"metadata": {"name": "blue"}})
+        cluster.apply(broker(**ALONE, nameService="mq", size=2) | {"metadata": {"name": "blue"}})
         until(lambda: phase_of(cluster, "brokers", "blue") == "Running", "the cluster blue does not run")
         yield cluster, found, routes
 
@@ -84,7 +90,10 @@ def test_a_topic_moves_while_producers_send_and_no_acknowledged_message_is_lost(
             sends(new)
         report = new.report()
         assert report.sound, report
-    until(lambda: set(permissions(routes)) == {"blue-0"}, lambda: f"the source is still there: {permissions(routes)}")
+    until(
+        lambda: set(permissions(routes)) == {"blue-0", "blue-1"},
+        lambda: f"the source is still there: {permissions(routes)}",
+    )
 
     async def names(admin: BrokerAdmin) -> tuple[set[str], set[str]]:
         return set(await admin.topic_configs()), set(await admin.subscription_groups())
@@ -93,3 +102,30 @@ def test_a_topic_moves_while_producers_send_and_no_acknowledged_message_is_lost(
     topics, groups = asyncio.run(on_broker(operator.ports, target, names))
     assert TOPIC in topics
     assert "readers" in groups
+
+
+@pytest.mark.soak
+def test_an_undone_transfer_deletes_the_topic_that_it_has_created_on_a_part_of_the_target(clusters, monkeypatch):
+    cluster, _operator, routes = clusters
+    stopped: list[ActiveFault] = []
+
+    class StoppedTarget(TransferWork):
+        async def perform(self, phase: Phase, now: datetime) -> Outcome:
+            if phase == "CreateTopic" and not stopped:
+                stopped.append(await asyncio.to_thread(NodeFaults(cluster).pause, "blue-1-0-0"))
+            return await super().perform(phase, now)
+
+    monkeypatch.setattr(topictransfer_controller, "TransferWork", StoppedTarget)
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload, 20)
+        cluster.apply(TRANSFER)
+        until(lambda: "blue-0" in permissions(routes), "the topic does not appear on the first group of the target")
+        assert phase_of(cluster) == "CreateTopic"
+        cluster.patch(KIND, "move", {"spec": {"undo": True}})
+        until(lambda: phase_of(cluster) == "Undo", lambda: f"the transfer is not undone: {cluster.get(KIND, 'move')}")
+        stopped[0].end()
+        until(lambda: phase_of(cluster) == "Done", lambda: f"the undo does not end: {cluster.get(KIND, 'move')}")
+        assert permissions(routes) == {"mq-0": 6}
+        sends(workload, 20)
+    assert workload.attempts_failed == 0
+    assert workload.report().sound

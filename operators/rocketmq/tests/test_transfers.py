@@ -106,6 +106,11 @@ def test_the_permission_of_the_source_is_kept_from_the_first_phase():
     assert later.permission == 6
 
 
+def test_a_topic_that_the_transfer_creates_is_known_before_it_exists():
+    first = advance(transfer(), "Prepare", Outcome(permission=6, created=True), NOW)
+    assert advance(transfer(status=first), "CreateTopic", Outcome("no answer"), NOW).created
+
+
 def test_transfers_at_the_same_time_keep_their_states_apart():
     def drained_twice(topic, end):
         of = transfer("Drain", topic=topic)

@@ -43,7 +43,7 @@ class TopicTransferStatus(Model):
     lag: Annotated[int, Format("int64")] | None = None
     """Messages of the source that are not consumed yet."""
     created: bool = False
-    """The transfer has created the topic on the target, so that `undo` may delete it."""
+    """The target had no such topic before the transfer, so that `undo` may delete it."""
     permission: Annotated[int, Format("int32")] | None = None
     """What clients might do with the topic on the source before: 2 is writing, 4 reading, 6 both."""
     end: Annotated[int, Format("int64")] | None = None
