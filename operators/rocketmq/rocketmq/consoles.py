@@ -7,24 +7,19 @@ from datetime import datetime
 
 from steersman import Condition, LabelSelector, ObjectMeta
 from steersman.k8s import (
-    Container,
-    ContainerPort,
     Deployment,
     DeploymentSpec,
     EnvVar,
     PodSpec,
     PodTemplateSpec,
-    Probe,
-    ResourceRequirements,
     Service,
     ServicePort,
     ServiceSpec,
-    TCPSocketAction,
 )
 from steersman.models import merge_conditions
 
 from rocketmq.api.v1.console_types import Console, ConsoleStatus
-from rocketmq.pods import pod_spec
+from rocketmq.pods import container, pod_spec
 
 __all__ = ["LABEL", "child_name", "status", "sync"]
 
@@ -62,17 +57,8 @@ def sync(console: Console, name_servers: tuple[str, ...]) -> tuple[Service, Depl
 
 def _pod(console: Console, name_servers: tuple[str, ...]) -> PodSpec:
     spec = console.spec
-    container = Container(
-        name="console",
-        image=spec.console_image,
-        image_pull_policy=spec.image_pull_policy,
-        env=(EnvVar(name=NAME_SERVERS_VARIABLE, value=";".join(name_servers)), *spec.env),
-        resources=spec.resources or ResourceRequirements(),
-        security_context=spec.container_security_context,
-        ports=(ContainerPort(name="http", container_port=spec.port),),
-        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="http"), period_seconds=5),
-    )
-    return pod_spec(spec, container)
+    variable = EnvVar(name=NAME_SERVERS_VARIABLE, value=";".join(name_servers))
+    return pod_spec(spec, container(spec, "console", spec.console_image, {"http": spec.port}, env=(variable,)))
 
 
 def status(console: Console, child: Deployment, name_servers: tuple[str, ...], now: datetime) -> ConsoleStatus:

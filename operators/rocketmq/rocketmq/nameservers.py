@@ -8,36 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from steersman import Condition, LabelSelector, ObjectMeta
-from steersman.k8s import (
-    ConfigMap,
-    ConfigMapVolumeSource,
-    Container,
-    ContainerPort,
-    Pod,
-    PodSpec,
-    PodTemplateSpec,
-    Probe,
-    ResourceRequirements,
-    Service,
-    ServicePort,
-    ServiceSpec,
-    StatefulSet,
-    StatefulSetSpec,
-    TCPSocketAction,
-    Volume,
-    VolumeMount,
-)
+from steersman import Condition, ObjectMeta
+from steersman.k8s import ConfigMap, Pod, PodSpec, Service, StatefulSet
 from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
-from rocketmq.pods import pod_spec
+from rocketmq.pods import CONFIG_DIRECTORY, config, container, headless, pod_spec, stateful_set
 
 __all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
 
 LABEL = "rocketmq.daocloud.io/nameservice"
 """The label that names the NameService a Pod belongs to."""
-CONFIG_DIRECTORY = "/etc/rocketmq"
 CONFIG_FILE = "namesrv.conf"
 
 
@@ -62,46 +43,24 @@ def pre_config(service: NameService) -> ConfigMap:
 
 def sync(service: NameService) -> tuple[Service, StatefulSet]:
     """Return the headless Service, which gives every Pod a stable name, and the StatefulSet."""
-    port = ServicePort(name="namesrv", port=service.spec.port, target_port="namesrv", protocol="TCP")
-    headless = ServiceSpec(
-        cluster_ip="None", selector=labels_for(service), ports=(port,), publish_not_ready_addresses=True
-    )
-    stateful_set = StatefulSetSpec(
-        replicas=service.spec.size,
-        service_name=child_name(service),
-        pod_management_policy="Parallel",
-        selector=LabelSelector(match_labels=labels_for(service)),
-        template=PodTemplateSpec(
-            metadata=ObjectMeta(labels=labels_for(service)),
-            spec=_pod(service),
-        ),
-    )
-    return (
-        Service(metadata=_metadata(service), spec=headless),
-        StatefulSet(metadata=_metadata(service), spec=stateful_set),
-    )
+    metadata, spec = _metadata(service), service.spec
+    servers = stateful_set(metadata, child_name(service), _pod(service), replicas=spec.size)
+    return headless(metadata, {"namesrv": spec.port}), servers
 
 
 def _pod(service: NameService) -> PodSpec:
     spec = service.spec
-    container = Container(
-        name="namesrv",
-        image=spec.name_service_image,
-        image_pull_policy=spec.image_pull_policy,
-        command=("sh", "mqnamesrv", "-c", f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"),
-        env=spec.env,
-        resources=spec.resources or ResourceRequirements(),
-        security_context=spec.container_security_context,
-        # The port is the only setting in the file, so that each change of the file changes the Pod and restarts it.
-        ports=(ContainerPort(name="namesrv", container_port=spec.port),),
-        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="namesrv"), period_seconds=2, failure_threshold=2),
-        volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True),),
-    )
-    return pod_spec(
+    # The port is the only setting in the file, so that each change of the file changes the Pod and restarts it.
+    volume, mount = config(child_name(service))
+    server = container(
         spec,
-        container,
-        volumes=(Volume(name="config", config_map=ConfigMapVolumeSource(name=child_name(service))),),
+        "namesrv",
+        spec.name_service_image,
+        {"namesrv": spec.port},
+        command=("sh", "mqnamesrv", "-c", f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"),
+        mounts=(mount,),
     )
+    return pod_spec(spec, server, volumes=(volume,))
 
 
 def addresses(service: NameService, pods: Iterable[Pod]) -> tuple[str, ...]:

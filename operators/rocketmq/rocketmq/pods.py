@@ -1,12 +1,123 @@
-"""The Pod of a server from the fields that all kinds with Pods share."""
+"""The parts of Services, StatefulSets and Pods that all servers share."""
 
 from __future__ import annotations
 
-from steersman.k8s import Container, PodSpec, Volume
+from collections.abc import Mapping
 
-from rocketmq.api.v1.pods import PodFields
+from steersman import EMPTY, LabelSelector, ObjectMeta, replace
+from steersman.k8s import (
+    ConfigMapVolumeSource,
+    Container,
+    ContainerPort,
+    EmptyDirVolumeSource,
+    EnvVar,
+    EnvVarSource,
+    HostPathVolumeSource,
+    ObjectFieldSelector,
+    PodSpec,
+    PodTemplateSpec,
+    Probe,
+    ResourceRequirements,
+    Service,
+    ServicePort,
+    ServiceSpec,
+    StatefulSet,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+    TCPSocketAction,
+    Volume,
+    VolumeMount,
+)
 
-__all__ = ["pod_spec"]
+from rocketmq.api.v1.pods import PodFields, StoredFields
+
+__all__ = [
+    "CONFIG_DIRECTORY",
+    "POD_NAME",
+    "STORE",
+    "config",
+    "container",
+    "data",
+    "headless",
+    "pod_spec",
+    "stateful_set",
+]
+
+CONFIG_DIRECTORY = "/etc/rocketmq"
+"""Where the configuration files are mounted."""
+STORE = "/var/lib/rocketmq"
+"""Where the data of a member is mounted."""
+POD_NAME = EnvVar(name="POD_NAME", value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.name")))
+"""The environment variable that the directory of a Pod on its node is named by."""
+
+
+def headless(metadata: ObjectMeta, ports: Mapping[str, int]) -> Service:
+    """Return a headless Service, which gives every Pod with its labels a stable name, ready or not."""
+    return Service(
+        metadata=metadata,
+        spec=ServiceSpec(
+            cluster_ip="None",
+            selector=metadata.labels,
+            ports=tuple(
+                ServicePort(name=name, port=number, target_port=number, protocol="TCP")
+                for name, number in ports.items()
+            ),
+            publish_not_ready_addresses=True,
+        ),
+    )
+
+
+def config(name: str) -> tuple[Volume, VolumeMount]:
+    """Return the volume of a ConfigMap with configuration files, and its mount."""
+    volume = Volume(name="config", config_map=ConfigMapVolumeSource(name=name))
+    return volume, VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True)
+
+
+def data(fields: StoredFields) -> tuple[tuple[Volume, ...], VolumeMount]:
+    """Return the volume of the data, if no claim provides it, and its mount; the container needs `POD_NAME`."""
+    mount = VolumeMount(name="data", mount_path=STORE)
+    if fields.storage_mode == "EmptyDir":
+        return (Volume(name="data", empty_dir=EmptyDirVolumeSource()),), mount
+    if fields.storage_mode == "HostPath":
+        source = HostPathVolumeSource(path=fields.host_path, type="DirectoryOrCreate")
+        return (Volume(name="data", host_path=source),), replace(mount, sub_path_expr="$(POD_NAME)")
+    return (), replace(mount, name=fields.volume_claim_templates[0].metadata.name)
+
+
+def container(
+    fields: PodFields,
+    name: str,
+    image: str,
+    ports: Mapping[str, int],
+    *,
+    command: tuple[str, ...] = (),
+    env: tuple[EnvVar, ...] = (),
+    mounts: tuple[VolumeMount, ...] = (),
+) -> Container:
+    """Return the container of a server, which is ready when it accepts connections at the first of its ports.
+
+    Args:
+        fields: The spec of the kind.
+        name: The name of the container.
+        image: The image.
+        ports: The numbers of the ports by name.
+        command: The command; by default that of the image.
+        env: Environment variables before those of the spec.
+        mounts: The mounts of volumes.
+    """
+    probe = TCPSocketAction(port=next(iter(ports)))
+    return Container(
+        name=name,
+        image=image,
+        image_pull_policy=fields.image_pull_policy,
+        command=command,
+        env=(*env, *fields.env),
+        resources=fields.resources or ResourceRequirements(),
+        security_context=fields.container_security_context,
+        ports=tuple(ContainerPort(name=port, container_port=number) for port, number in ports.items()),
+        readiness_probe=Probe(tcp_socket=probe, period_seconds=2, failure_threshold=2),
+        volume_mounts=mounts,
+    )
 
 
 def pod_spec(
@@ -33,4 +144,46 @@ def pod_spec(
         priority_class_name=fields.priority_class_name or None,
         service_account_name=fields.service_account_name or None,
         security_context=fields.security_context,
+    )
+
+
+def stateful_set(
+    metadata: ObjectMeta,
+    service: str,
+    pod: PodSpec,
+    *,
+    stored: StoredFields | None = None,
+    replicas: int = 1,
+    annotations: Mapping[str, str] = EMPTY,
+    min_ready_seconds: int | None = None,
+) -> StatefulSet:
+    """Return a StatefulSet whose Pods have its labels and start all at the same time.
+
+    Args:
+        metadata: Its metadata.
+        service: The name of the headless Service.
+        pod: Its Pods.
+        stored: The fields of the storage, if the Pods have data.
+        replicas: The number of Pods.
+        annotations: The annotations of the Pods.
+        min_ready_seconds: Seconds that a Pod must be ready before the next one restarts.
+    """
+    policy = None
+    if stored is not None:
+        policy = StatefulSetPersistentVolumeClaimRetentionPolicy(
+            when_deleted=stored.storage_reclaim_policy, when_scaled="Retain"
+        )
+    claims = stored.volume_claim_templates if stored is not None and stored.storage_mode == "StorageClass" else ()
+    return StatefulSet(
+        metadata=metadata,
+        spec=StatefulSetSpec(
+            replicas=replicas,
+            service_name=service,
+            pod_management_policy="Parallel",
+            min_ready_seconds=min_ready_seconds,
+            persistent_volume_claim_retention_policy=policy,
+            selector=LabelSelector(match_labels=metadata.labels),
+            template=PodTemplateSpec(metadata=ObjectMeta(labels=metadata.labels, annotations=annotations), spec=pod),
+            volume_claim_templates=claims,
+        ),
     )

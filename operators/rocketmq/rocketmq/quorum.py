@@ -5,37 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from steersman import Condition, LabelSelector, ObjectMeta, replace
-from steersman.k8s import (
-    ConfigMap,
-    ConfigMapVolumeSource,
-    Container,
-    ContainerPort,
-    EmptyDirVolumeSource,
-    EnvVar,
-    EnvVarSource,
-    HostPathVolumeSource,
-    ObjectFieldSelector,
-    Pod,
-    PodSpec,
-    PodTemplateSpec,
-    Probe,
-    ResourceRequirements,
-    Service,
-    ServicePort,
-    ServiceSpec,
-    StatefulSet,
-    StatefulSetPersistentVolumeClaimRetentionPolicy,
-    StatefulSetSpec,
-    TCPSocketAction,
-    Volume,
-    VolumeMount,
-)
+from steersman import Condition, ObjectMeta
+from steersman.k8s import ConfigMap, Pod, PodSpec, Service, StatefulSet
 from steersman.models import is_true, merge_conditions
 
 from rocketmq.api.v1.controller_types import Controller, ControllerStatus
-from rocketmq.brokers.settings import STORE, digest
-from rocketmq.pods import pod_spec
+from rocketmq.brokers.settings import digest
+from rocketmq.pods import CONFIG_DIRECTORY, POD_NAME, STORE, config, container, data, headless, pod_spec, stateful_set
 from rocketmq.remoting.properties import write_properties
 
 __all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
@@ -43,7 +19,6 @@ __all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses"
 LABEL = "rocketmq.daocloud.io/controller"
 """The label that names the Controller a Pod belongs to."""
 CONFIG_HASH = "rocketmq.daocloud.io/restart-hash"
-CONFIG_DIRECTORY = "/etc/rocketmq"
 STABLE_SECONDS = 10
 """Time that a member must be ready before the next one restarts."""
 
@@ -98,56 +73,34 @@ def pre_config(controller: Controller) -> ConfigMap:
 
 def sync(controller: Controller) -> tuple[Service, StatefulSet]:
     """Return the headless Service, which gives every member a stable name, and the StatefulSet."""
-    name, spec, labels = child_name(controller), controller.spec, labels_for(controller)
-    port = ServicePort(name="controller", port=spec.port, target_port="controller", protocol="TCP")
-    headless = ServiceSpec(cluster_ip="None", selector=labels, ports=(port,), publish_not_ready_addresses=True)
+    name, spec, metadata = child_name(controller), controller.spec, _metadata(controller)
     configuration = [settings_of(controller, index) for index in range(spec.size)]
-    stateful_set = StatefulSetSpec(
+    members = stateful_set(
+        metadata,
+        name,
+        _pod(controller),
+        stored=spec,
         replicas=spec.size,
-        service_name=name,
-        pod_management_policy="Parallel",
+        annotations={CONFIG_HASH: digest(configuration)},
         min_ready_seconds=STABLE_SECONDS,
-        persistent_volume_claim_retention_policy=StatefulSetPersistentVolumeClaimRetentionPolicy(
-            when_deleted=spec.storage_reclaim_policy, when_scaled="Retain"
-        ),
-        selector=LabelSelector(match_labels=labels),
-        template=PodTemplateSpec(
-            metadata=ObjectMeta(labels=labels, annotations={CONFIG_HASH: digest(configuration)}), spec=_pod(controller)
-        ),
-        volume_claim_templates=spec.volume_claim_templates if spec.storage_mode == "StorageClass" else (),
     )
-    return (
-        Service(metadata=_metadata(controller), spec=headless),
-        StatefulSet(metadata=_metadata(controller), spec=stateful_set),
-    )
+    return headless(metadata, {"controller": spec.port}), members
 
 
 def _pod(controller: Controller) -> PodSpec:
     spec = controller.spec
-    by_name = EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.name"))
-    volumes = [Volume(name="config", config_map=ConfigMapVolumeSource(name=child_name(controller)))]
-    mount = VolumeMount(name="data", mount_path=STORE)
-    if spec.storage_mode == "EmptyDir":
-        volumes.append(Volume(name="data", empty_dir=EmptyDirVolumeSource()))
-    elif spec.storage_mode == "HostPath":
-        source = HostPathVolumeSource(path=spec.host_path, type="DirectoryOrCreate")
-        volumes.append(Volume(name="data", host_path=source))
-        mount = replace(mount, sub_path_expr="$(POD_NAME)")
-    elif spec.volume_claim_templates:
-        mount = replace(mount, name=spec.volume_claim_templates[0].metadata.name)
-    container = Container(
-        name="controller",
-        image=spec.controller_image,
-        image_pull_policy=spec.image_pull_policy,
+    files, files_mount = config(child_name(controller))
+    volumes, mount = data(spec)
+    server = container(
+        spec,
+        "controller",
+        spec.controller_image,
+        {"controller": spec.port},
         command=("sh", "mqcontroller", "-c", f"{CONFIG_DIRECTORY}/$(POD_NAME).conf"),
-        env=(EnvVar(name="POD_NAME", value_from=by_name), *spec.env),
-        resources=spec.resources or ResourceRequirements(),
-        security_context=spec.container_security_context,
-        ports=(ContainerPort(name="controller", container_port=spec.port),),
-        readiness_probe=Probe(tcp_socket=TCPSocketAction(port="controller"), period_seconds=2, failure_threshold=2),
-        volume_mounts=(VolumeMount(name="config", mount_path=CONFIG_DIRECTORY, read_only=True), mount),
+        env=(POD_NAME,),
+        mounts=(files_mount, mount),
     )
-    return pod_spec(spec, container, volumes=tuple(volumes))
+    return pod_spec(spec, server, volumes=(files, *volumes))
 
 
 def status(controller: Controller, pods: Iterable[Pod], leader: str, now: datetime) -> ControllerStatus:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from rocketmq.api.v1.broker_types import Broker, in_sync_replicas
 from rocketmq.brokers.names import Member, group_name, host, members_of
+from rocketmq.pods import STORE
 
-__all__ = ["LIVE_KEYS", "STORE", "Endpoints", "live", "restart_hash", "settings_of"]
+__all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
 
-STORE = "/var/lib/rocketmq"
-"""Where the data of a member is mounted."""
 NAME_SERVER_PERIOD_MS = 5_000
 """How often a broker reads its list of name servers again."""
 READ, READ_WRITE = "4", "6"
