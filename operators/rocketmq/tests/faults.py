@@ -36,14 +36,14 @@ class Fault:
         return f"{self.kind.value} of {victim} for {self.seconds:.1f} s{killed}"
 
 
-def faults_of(seed: int, count: int) -> tuple[Fault, ...]:
+def faults_of(seed: int, count: int, longest_seconds: float = 15) -> tuple[Fault, ...]:
     """Return the faults of a seed; two thirds of them concern the master."""
     chosen = random.Random(seed)
     return tuple(
         Fault(
             kind=chosen.choice(tuple(FaultKind)),
             of_master=chosen.random() < 2 / 3,
-            seconds=chosen.uniform(0.5, 15),
+            seconds=chosen.uniform(0.5, longest_seconds),
             operator_killed_after=chosen.uniform(0, 5) if chosen.random() < 0.5 else None,
         )
         for _ in range(count)

@@ -183,11 +183,11 @@ async def on_broker(ports: Ports, address: str, act: Callable[[BrokerAdmin], Awa
         return await act(BrokerAdmin(connection))
 
 
-def started(cluster: EmbeddedCluster, ports: Ports, **spec: Any) -> Routes:
-    """Start a Broker and create the topic of the workload on all its masters."""
+def started(cluster: EmbeddedCluster, ports: Ports, *, servers: dict[str, Any] | None = None, **spec: Any) -> Routes:
+    """Start name servers and a Broker, and create the topic of the workload on all its masters."""
     if spec.get("clusterMode") == "CONTROLLER":
         cluster.apply(CONTROLLER)
-    cluster.apply(name_service())
+    cluster.apply(servers or name_service())
     cluster.apply(broker(**spec))
     found = until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
     create_topic(cluster, ports, found)

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import sys
 import time
 
 import pytest
@@ -149,6 +150,22 @@ async def test_a_setting_that_is_changed_live_is_read_back(broker):
     config = await broker.config()
     assert config["fileReservedTime"] == "31"
     assert config["msgTraceTopicName"] == "with space=and:signs"
+
+
+async def test_admin_commands_start_no_process(name_server, broker):
+    started: list[str] = []
+
+    def note(event: str, _: object) -> None:
+        if watching and event in {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec"}:
+            started.append(event)
+
+    watching = True
+    sys.addaudithook(note)
+    await name_server.cluster_info()
+    await broker.update_config({"fileReservedTime": "48"})
+    await broker.config()
+    watching = False
+    assert started == []
 
 
 async def test_the_runtime_information_counts_the_messages_that_were_put(broker, client):

@@ -15,6 +15,8 @@ TOPIC = "orders"
 REQUEST_SECONDS = 3.0
 PAUSE_SECONDS = 0.02
 RETRY_SECONDS = 0.2
+SEND_SECONDS = 12.0
+"""Time in which a client that repeats a send expects an acknowledgement."""
 
 
 class Routes:
@@ -55,7 +57,10 @@ class Workload:
         self.acknowledged: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
         self.longest_gap = 0.0
         self.last = time.monotonic()
+        self.attempts_failed = 0
+        """Attempts to send that were not acknowledged, and were repeated."""
         self.failed_sends = 0
+        """Messages that were not acknowledged within `SEND_SECONDS`, attempts together."""
 
     def __enter__(self) -> Workload:
         self._thread.start()
@@ -82,7 +87,7 @@ class Workload:
         await asyncio.gather(*(self._lane(group, queue) for group, queue in self._lanes))
 
     async def _lane(self, group: str, queue: int) -> None:
-        number = 0
+        number, begun = 0, time.monotonic()
         while not self._ending.is_set():
             with contextlib.suppress(RemotingError, OSError):
                 address = await self._routes.master(self._topic, group)
@@ -98,9 +103,12 @@ class Workload:
                             born_ms=int(time.time() * 1000),
                         )
                         self._acknowledge(f"{group}/{queue}", number)
+                        self.failed_sends += time.monotonic() - begun > SEND_SECONDS
                         number += 1
                         await asyncio.sleep(PAUSE_SECONDS)
-            self.failed_sends += 1
+                        begun = time.monotonic()
+                break
+            self.attempts_failed += 1
             await asyncio.sleep(RETRY_SECONDS)
 
     def _acknowledge(self, lane: str, number: int) -> None:

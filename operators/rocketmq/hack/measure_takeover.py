@@ -1,0 +1,124 @@
+"""Measures how long producers wait for an acknowledgement after the loss of a master, on real servers.
+
+    python hack/measure_takeover.py --runs 20        writes docs/reports/takeover.json and the figures of the README
+    python hack/measure_takeover.py --render         writes only the figures, from the report
+
+A group of each mode that elects masters takes messages. Each run stops its master with SIGSTOP, so that its connections
+stay open and no restart brings it back. The time runs from the last acknowledgement before to the first one after. The
+old master goes on, and the next run begins when all members are in sync.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+sys.path[:0] = [str(HERE)]
+
+REPORT = HERE / "docs/reports/takeover.json"
+README = HERE / "README.md"
+BEGIN, END = "<!-- takeover: begin, written by hack/measure_takeover.py -->", "<!-- takeover: end -->"
+LANE = [("mq-0", 0)]
+
+
+def render(report: dict[str, Any]) -> str:
+    """Return the figures as text for the README."""
+    lines = ["| mode | median | 95th percentile | longest | runs |", "|---|---|---|---|---|"]
+    for mode, found in report["modes"].items():
+        seconds = (f"{found[name]:.1f} s" for name in ("median", "p95", "longest"))
+        lines.append(f"| {mode} | {' | '.join(seconds)} | {len(found['seconds'])} |")
+    note = f"; {report['note']}" if report.get("note") else ""
+    lines += ["", f"{report['date']}, {report['cores']} cores, RocketMQ {report['server']}, embedded cluster{note}."]
+    return "\n".join(lines)
+
+
+def with_figures(readme: str, report: dict[str, Any]) -> str:
+    """Return a README with the figures of a report between the marks."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"
+
+
+def summary(seconds: list[float]) -> dict[str, Any]:
+    """Return the figures of the runs of one mode; the percentile is the nearest rank."""
+    ordered = sorted(seconds)
+    return {
+        "median": round(statistics.median(ordered), 2),
+        "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 2),
+        "longest": round(ordered[-1], 2),
+        "seconds": [round(each, 2) for each in seconds],
+    }
+
+
+def measure(runs: int, note: str) -> dict[str, Any]:
+    """Run the losses of masters in each mode, and return the report."""
+    from steersman.logs import configure
+
+    from tests.process_cluster import MODES, process_cluster
+    from tests.remoting_servers import VERSION
+
+    configure(level="error")
+    with tempfile.TemporaryDirectory() as directory, process_cluster(Path(directory), nodes=3) as cluster:
+        found = {mode: summary(_takeovers(cluster, mode, runs)) for mode in MODES}
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "server": VERSION,
+        "note": note,
+        "modes": found,
+    }
+
+
+def _takeovers(cluster: Any, mode: str, runs: int) -> list[float]:
+    from steersman.testing.node_faults import NodeFaults
+
+    from tests.process_cluster import MODES, group_of, operated, running, sends, started, status, until
+    from tests.workload import Workload
+
+    found: list[float] = []
+    with operated(cluster, f"takeover-{mode.lower()}") as operator:
+        routes = started(cluster, operator.ports, **MODES[mode])
+        with Workload(routes, LANE) as workload:
+            for number in range(runs):
+                sends(workload)
+                master = group_of(cluster)["master"]
+                workload.forget_gaps()
+                with NodeFaults(cluster).pause(master):
+                    until(lambda master=master: group_of(cluster)["master"] != master, "no other master is elected")
+                    sends(workload, 10)
+                found.append(workload.longest_gap)
+                print(f"{mode}, run {number + 1}: {found[-1]:.1f} s", flush=True)
+                until(lambda: running(cluster), lambda: f"the old master does not follow: {status(cluster)}")
+    if not workload.report().sound:
+        sys.exit("acknowledged messages were lost or out of order")
+    return found
+
+
+def main() -> None:
+    """Measure or render, by the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=20, help="losses of a master in each mode")
+    parser.add_argument("--note", default="", help="what else the figures depend on, such as other load")
+    parser.add_argument("--render", action="store_true", help="only write the figures of the README again")
+    arguments = parser.parse_args()
+    if not arguments.render:
+        report = measure(arguments.runs, arguments.note)
+        REPORT.parent.mkdir(parents=True, exist_ok=True)
+        REPORT.write_text(json.dumps(report, indent=2) + "\n")
+    readme = README.read_text()
+    README.write_text(with_figures(readme, json.loads(REPORT.read_text())))
+
+
+if __name__ == "__main__":
+    main()

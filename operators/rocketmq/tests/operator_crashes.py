@@ -1,0 +1,53 @@
+"""Ends of the operator before and after each kind of step that it performs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from rocketmq.brokers import effects
+from rocketmq.brokers.plan import Step
+from tests.process_cluster import Operated
+
+__all__ = ["CrashPoints"]
+
+
+class CrashPoints:
+    """Holds a reconcile once before and once after each kind of step, until the operator is killed there."""
+
+    def __init__(self) -> None:
+        self.reached: set[tuple[str, str]] = set()
+        """The kinds of steps, and `before` or `after`."""
+        self._held = threading.Event()
+
+    def kill_held(self, operator: Operated) -> None:
+        """Kill the operator, and start it again, if its reconcile is held."""
+        if self._held.is_set():
+            self._held.clear()
+            operator.kill()
+            operator.start()
+
+    async def pass_by(self, step: Step, when: str) -> None:
+        """Hold here if it is the first time."""
+        point = (type(step).__name__, when)
+        if point not in self.reached:
+            self.reached.add(point)
+            self._held.set()
+            await asyncio.Event().wait()
+
+    def effects(self) -> type[effects.Effects]:
+        """Return effects that pass by before and after each step."""
+        points = self
+
+        class HeldEffects(effects.Effects):
+            async def perform(self, steps: tuple[Step, ...]) -> tuple[str, ...]:
+                problems: list[str] = []
+                for step in steps:
+                    await points.pass_by(step, "before")
+                    found = await super().perform((step,))
+                    if not found:
+                        await points.pass_by(step, "after")
+                    problems += found
+                return tuple(problems)
+
+        return HeldEffects
