@@ -86,6 +86,26 @@ async def test_a_terminal_is_given_all_of_a_long_input() -> None:
     assert output.split() == [b"begin", b"100000"]
 
 
+def test_the_launcher_needs_no_module_that_imports_others() -> None:
+    """Its start is a part of each start of a container, and its processes stay as long as the container."""
+    directory = os.path.dirname(launcher.__file__)
+    bare = "import sys, ctypes"
+    script = f"before = set(sys.modules); sys.path.append({directory!r}); import launcher"
+    shown = "print(*sorted(set(sys.modules) - before))"
+    words = [sys.executable, "-I", "-S", "-c", f"{bare}; {script}; {shown}"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {
+        "__future__",
+        "errno",
+        "fcntl",
+        "launcher",
+        "marshal",
+        "select",
+        "struct",
+        "termios",
+    }
+
+
 def test_the_launcher_imports_nothing_once_the_image_is_its_root() -> None:
     """There is no standard library there."""
     script = f"""

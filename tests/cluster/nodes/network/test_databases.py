@@ -25,7 +25,7 @@ set -eu
 ordinal=${HOSTNAME##*-}
 files=${MARIADB_BASEDIR:+--basedir=$MARIADB_BASEDIR --lc-messages-dir=$MARIADB_BASEDIR/share/mysql}
 if [ ! -d /data/db/mysql ]; then
-  mariadb-install-db --no-defaults $files --datadir=/data/db --user=root --skip-test-db --skip-name-resolve \
+  mariadb-install-db --no-defaults $files --datadir=/data/db --user="$(id -un)" --skip-test-db --skip-name-resolve \
     --auth-root-authentication-method=normal >/tmp/install.log 2>&1
 fi
 if [ "$ordinal" = 0 ]; then
@@ -42,7 +42,7 @@ MASTER_USE_GTID=slave_pos;
 START SLAVE;
 END
 fi
-exec mariadbd --no-defaults $files --datadir=/data/db --user=root --server-id=$((ordinal + 1)) --log-bin=binlog \
+exec mariadbd --no-defaults $files --datadir=/data/db --user="$(id -un)" --server-id=$((ordinal + 1)) --log-bin=binlog \
   --log-slave-updates --skip-name-resolve --skip-slave-start --slave-net-timeout=5 --init-file=/tmp/init.sql \
   --socket=/tmp/server.sock --innodb-buffer-pool-size=32M --performance-schema=off
 """

@@ -7,7 +7,7 @@ of another process. The report is a pipe that closes without data when the conta
 from __future__ import annotations
 
 import asyncio
-import json
+import marshal
 import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
@@ -21,6 +21,9 @@ __all__ = ["DEFAULT_PATH", "Identity", "Launch", "Sandbox", "error_of", "launch"
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """The `PATH` of containers whose image sets none."""
+_DIRECTORY: Final = os.path.dirname(launcher.__file__)
+_PROGRAM: Final = "import sys; sys.path.append(sys.argv[1]); from launcher import main; main()"
+"""Imports the launcher, because Python would compile a program that it is given as a file at each start."""
 
 
 class Sandbox(TypedDict):
@@ -83,14 +86,14 @@ def launch(
     """
     fields: dict[str, object] = {"command": list(command), "env": dict(env), "directory": directory}
     fields |= {"terminal": terminal, "network": list(network), "identity": identity, "cgroups": list(cgroups)}
-    request = json.dumps({**fields, "parent": os.getpid(), "sandbox": sandbox, "enter": enter}).encode()
+    request = marshal.dumps({**fields, "parent": os.getpid(), "sandbox": sandbox, "enter": enter})
     file = os.memfd_create("request")
     report, writes = os.pipe()
     try:
         with open(file, "wb", closefd=False) as writer:
             writer.write(request)
         os.lseek(file, 0, os.SEEK_SET)
-        argv = [sys.executable, "-I", "-S", launcher.__file__, str(file), str(writes)]
+        argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, _DIRECTORY, str(file), str(writes)]
         yield Launch(argv, (file, writes, *network), report)
     except BaseException:
         os.close(report)
@@ -107,10 +110,10 @@ async def error_of(report: int) -> OSError | None:
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(report, "rb", 0)
     )
     try:
-        text = await reader.read()
+        data = await reader.read()
     finally:
         transport.close()
-    if not text:
+    if not data:
         return None
-    found = json.loads(text)
-    return OSError(found["errno"], found["text"])
+    number, text = marshal.loads(data)  # noqa: S302 - written by the launcher
+    return OSError(number, text)

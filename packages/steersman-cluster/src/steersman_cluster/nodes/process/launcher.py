@@ -1,42 +1,46 @@
-"""Starts one process of a container. The node runs it as a program: `python -I -S launcher.py REQUEST REPORT`.
+"""Starts one process of a container. The node runs `main` in a Python of its own.
 
-`REQUEST` and `REPORT` are numbers of inherited file descriptors: the request is read from the first as JSON; an error
-goes to the second, which closes when the container's program has taken over. The container's environment and command
-come with the request, so its `PATH` or `LD_PRELOAD` do not affect the preparation of the container, and its image needs
-no shell. The request's fields:
+The last two arguments are numbers of inherited file descriptors: the request is read from the first; an error goes to
+the second, which closes when the container's program has taken over. The container's environment and command come with
+the request, so its `PATH` or `LD_PRELOAD` do not affect the preparation of the container, and its image needs no shell.
+The request's fields:
 
 - `command`, `env`, `directory`: the command, its variables and its working directory;
 - `terminal`: whether standard input is a terminal that becomes the controlling one;
 - `parent`: the node's process id; the process dies with that process;
-- `sandbox`: `null`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`,
+- `sandbox`: `None`, or the plan of the container's root directory (`kind`, `ops`, `hostname`, `place`, `program`,
   `overlay`: nothing, or the lower, upper, work and merged directories of a writable layer above an image, and
   `sysctls`: values of kernel parameters of the container's namespaces by their paths below /proc/sys);
-- `identity`: `null`, or user, group, supplemental groups, capabilities and `no_new_privileges` of the command;
-- `enter`: `null`, or a process whose namespaces and root directory the command is to run in;
+- `identity`: `None`, or user, group, supplemental groups, capabilities and `no_new_privileges` of the command;
+- `enter`: `None`, or a process whose namespaces and root directory the command is to run in;
 - `cgroups`: the files through which the command joins its control groups;
 - `network`: descriptors of namespaces to enter first: a user namespace where there is one, and a network namespace.
 
 With namespaces there are three processes: a monitor, the first process of the PID namespace, and the container's own.
-The monitor's exit code is that of the container; 128 + n after signal n. Only the standard library is used.
+The monitor's exit code is that of the container; 128 + n after signal n.
+
+The program is a part of each start, and monitors stay as long as their containers. Therefore it imports only modules of
+the standard library that import no others: the request is in the format of `marshal`, and signals are numbers.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import fcntl
-import json
+import marshal
 import os
 import select
-import signal
 import struct
 import sys
 import termios
-from collections.abc import Iterable
-from typing import Any, NoReturn
 
-Request = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, NoReturn
+
+    Request = dict[str, Any]
 
 _CLONE_NEWNS, _CLONE_NEWUTS, _CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 _CLONE_NEWUSER, _CLONE_NEWPID = 0x10000000, 0x20000000
@@ -49,6 +53,8 @@ _NS_GET_USERNS = 0xB701
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 _START_ERROR = 128
+_SIGINT, _SIGKILL, _SIGPIPE, _SIGXFSZ = 2, 9, 13, 25
+_SIG_DFL, _SIG_IGN = ctypes.c_void_p(0), ctypes.c_void_p(1)
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -98,8 +104,7 @@ def build(ops: Iterable[tuple[str, str, str]], place: str, hostname: str, overla
     """Build the container's root directory at `place` and make it the root directory of this process."""
     mount(None, "/", None, _MS_REC | _MS_PRIVATE)
     name = os.fsencode(hostname)
-    with contextlib.suppress(OSError):
-        _call("sethostname", name, ctypes.c_size_t(len(name)))
+    _libc.sethostname(name, ctypes.c_size_t(len(name)))
     if overlay:
         # The layer itself is the root directory: entries of the root that were mounts could not be moved or removed.
         merged = overlay[3]
@@ -161,8 +166,10 @@ def _devices(target: str) -> None:
     for name in _DEVICES:
         if os.path.exists(f"/dev/{name}"):
             _bind(f"/dev/{name}", f"{target}/{name}")
-    with contextlib.suppress(OSError):
+    try:  # noqa: SIM105 - contextlib takes longer to import than the rest of the launcher
         mount("devpts", f"{target}/pts", "devpts", 0, "newinstance,ptmxmode=0666")
+    except OSError:
+        pass  # not every user namespace may
     os.symlink("pts/ptmx", f"{target}/ptmx")
     os.symlink("/proc/self/fd", f"{target}/fd")
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -171,7 +178,7 @@ def _devices(target: str) -> None:
 
 def die_with(parent: int) -> None:
     """Have the kernel kill this process with its parent, which is `parent`."""
-    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(_SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
         os._exit(_START_ERROR)
 
@@ -184,7 +191,7 @@ def fork_bound() -> int:
         os.close(node_pod)  # `holds` stays open until this process ends.
         return child
     os.close(holds)
-    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
+    _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(_SIGKILL), 0, 0, 0)
     if select.select([node_pod], [], [], 0)[0]:  # End of file: the parent had already ended.
         os._exit(_START_ERROR)
     os.close(node_pod)
@@ -194,7 +201,7 @@ def fork_bound() -> int:
 def let_go(report: int) -> None:
     """Close the streams and the report, which only the container's process should hold."""
     os.close(report)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _libc.signal(_SIGINT, _SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
@@ -253,8 +260,10 @@ def install_filter(program: bytes) -> None:
 def take_identity(identity: dict[str, Any]) -> None:
     """Drop the capabilities that a container does not have, and become its user."""
     for number in (0, 1, 2):  # So that the user can open /dev/stdout, which is a pipe of the node.
-        with contextlib.suppress(OSError):
+        try:  # noqa: SIM105 - as above
             os.fchown(number, identity["user"], -1)
+        except OSError:
+            pass
     if identity["capabilities"] is not None:
         kept = frozenset(identity["capabilities"])
         for capability in range(_MAX_CAPABILITIES):
@@ -390,21 +399,17 @@ def run(request: Request, report: int) -> int:
 
 def main() -> None:
     """Read the request and perform it; report an error to the node."""
-    report = int(sys.argv[2])
+    request_file, report = int(sys.argv[-2]), int(sys.argv[-1])
     os.set_inheritable(report, False)
-    with open(int(sys.argv[1]), "rb") as file:
-        request = json.load(file)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, which the command would inherit
-        signal.signal(ignored, signal.SIG_DFL)
+    with open(request_file, "rb") as file:
+        request = marshal.load(file)  # noqa: S302 - written by the node
+    for ignored in (_SIGPIPE, _SIGXFSZ):  # by Python, which the command would inherit
+        _libc.signal(ignored, _SIG_DFL)
     try:
         code = run(request, report)
     except Exception as problem:  # noqa: BLE001 - every error is reported to the node
         number = getattr(problem, "errno", None) or errno.EINVAL
-        text = json.dumps({"errno": number, "text": getattr(problem, "strerror", None) or str(problem)})
-        os.write(report, text.encode())
+        text = getattr(problem, "strerror", None) or str(problem)
+        os.write(report, marshal.dumps((number, text)))
         code = _START_ERROR
     os._exit(code)
-
-
-if __name__ == "__main__":
-    main()
