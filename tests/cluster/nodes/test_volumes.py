@@ -195,5 +195,5 @@ asyncio.run(main())
 
 
 def test_an_order_that_fails_is_answered_with_its_error() -> None:
-    answer = tmpfs_keeper.obey('{"what": "mount", "path": "/no/such/directory", "options": "mode=777"}')
+    answer = tmpfs_keeper.respond_to('{"what": "mount", "path": "/no/such/directory", "options": "mode=777"}')
     assert answer["errno"] in (1, 2)

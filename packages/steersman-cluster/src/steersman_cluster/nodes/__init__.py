@@ -1,7 +1,7 @@
 """The nodes of the embedded cluster: kubelets that are API clients, against this API server or any other.
 
-`simulated` nodes run Pods in pretence, thousands of them; `process` nodes run containers as local processes. Both share
-one state machine of a Pod's life (`machine`), one shell around it (`agent`) and one way to register (`registration`).
+`simulated` nodes simulate thousands of Pods; `process` nodes run containers as local processes. Both use the same state
+machine of a Pod (`pod_lifecycle`), the same agent (`agent`) and the same registration (`registration`).
 """
 
 from __future__ import annotations

@@ -1,26 +1,26 @@
-"""How a simulated Pod behaves, as its annotations ask.
+"""The behaviour of simulated Pods, from their annotations.
 
-All names begin with `simulate.steersman.dev/`; a name followed by `.` and a container's name speaks of that container
-alone and goes before the general one. Times are seconds (`2`, `0.5`) or durations (`500ms`, `2s`, `1m30s`).
+All names start with `simulate.steersman.dev/`. A name with the suffix `.CONTAINER` applies to that container and has
+priority over the name without it. Times are seconds (`2`, `0.5`) or durations (`500ms`, `2s`, `1m30s`).
 
-| name | value | what happens |
+| name | value | effect |
 |---|---|---|
-| `start-after` | time | containers start so long after they are asked to |
-| `ready-after` | time | a container becomes ready so long after its start (default: the node's) |
-| `never-ready` | `true` | it never becomes ready |
-| `exit-after` | time | main containers end so long after their start |
-| `exit-code` | number | how they end (default 0); without `exit-after` it happens at once |
-| `fail` | text | the container ends at once with code 1 and this termination message |
-| `crash-loop` | `true` or time | it ends with code 1 so long after each start (default at once), over and over |
+| `start-after` | time | delay of the start of containers |
+| `ready-after` | time | delay from the start of a container until it is ready (default: that of the node) |
+| `never-ready` | `true` | the container never becomes ready |
+| `exit-after` | time | delay from the start of main containers until they exit |
+| `exit-code` | number | their exit code (default 0); without `exit-after` they exit immediately |
+| `fail` | text | the container exits immediately with code 1 and this termination message |
+| `crash-loop` | `true` or time | it exits with code 1 after this delay, after each start (default: immediately) |
 | `image-pull-error` | text | its image cannot be pulled, with this message |
 | `start-error` | text | it cannot be started, with this message |
-| `ignores-sigterm` | `true` | it uses up its whole grace period when it is stopped |
-| `stop-after` | time | it takes so long to stop |
-| `logs` | text | what `kubectl logs` shows; each line is a line of the log |
-| `cpu`, `memory` | quantity | what it is seen to use |
+| `ignores-sigterm` | `true` | it stops only at the end of its grace period |
+| `stop-after` | time | the time that it needs to stop |
+| `logs` | text | the content of the log |
+| `cpu`, `memory` | quantity | its resource usage |
 
-Containers of Pods that do not restart always end by themselves with code 0, so Jobs complete; so do init containers.
-Annotations are read anew when they change: take `never-ready` away and the Pod becomes ready.
+Init containers, and containers of Pods without `restartPolicy: Always`, exit with code 0, so that Jobs complete.
+Changed annotations are applied to running Pods: without `never-ready` the Pod becomes ready.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What a node does with Pods that do not ask for anything, in seconds."""
+    """The behaviour of Pods without annotations, in seconds."""
 
     start_after: float = 0.0
     ready_after: float = 0.05
     exit_after: float = 0.05
-    """How long containers run that are to complete: those of Jobs, init containers."""
+    """The run time of containers that complete: those of Jobs, and init containers."""
     stop_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What one container will do."""
+    """The behaviour of one container."""
 
     start_after: float
     ready_after: float | None
-    """`None`: never."""
+    """Seconds until the container is ready; `None` for never."""
     exit_after: float | None
-    """`None`: runs until it is stopped."""
+    """Seconds until the container exits; `None` if it runs until it is stopped."""
     exit_code: int
     message: str
     stop_after: float | None
-    """`None`: not before its grace period is over."""
+    """Seconds that the stop takes; `None` for the whole grace period."""
     image_error: str
     start_error: str
     logs: str
 
 
 def seconds(text: str) -> float | None:
-    """A time as annotations have it; `None` for what is none."""
+    """Return the seconds of an annotation's time; `None` for invalid text."""
     try:
         value = float(text)
     except ValueError:
@@ -82,7 +82,7 @@ def seconds(text: str) -> float | None:
 
 
 def behaviour_of(pod_state: PodState, container: Container, defaults: Defaults) -> Behaviour:
-    """What the annotations of its Pod ask of a container; unreadable values count as absent."""
+    """Return the behaviour of a container from the annotations of its Pod; invalid values are ignored."""
     asked = _Asked(annotations_of(pod_state.pod), container.name)
     ready: float | None = asked.time("ready-after", defaults.ready_after)
     if asked.flag("never-ready"):

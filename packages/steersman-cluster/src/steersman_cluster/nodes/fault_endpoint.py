@@ -1,4 +1,4 @@
-"""Faults over HTTP: `/steersman.dev/faults` lists, begins and ends them, for administrators."""
+"""Faults over HTTP: `/steersman.dev/faults` lists, starts and ends faults, for administrators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FaultEndpoint:
         return cls(PodFaults(agent, agent.runtime, network))
 
     async def answer(self, method: str, rest: str, body: Object) -> Object:
-        """Perform a request: GET lists, POST begins a fault, DELETE ends one or all. Raises `APIError`."""
+        """Perform a request: GET lists, POST starts a fault, DELETE ends one or all. Raises `APIError`."""
         match (method, rest):
             case ("GET", ""):
                 present = self._faults.present.items()

@@ -1,4 +1,4 @@
-"""Whether a node admits a Pod that is bound to it; the scheduler has asked the same, except for Pods that bypass it."""
+"""The admission of a Pod by its node; needed for Pods that bypass the scheduler, which makes the same checks."""
 
 from __future__ import annotations
 

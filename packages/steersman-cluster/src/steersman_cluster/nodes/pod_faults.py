@@ -112,7 +112,7 @@ class PodFaults:
         self.runtime.network_changed = self.refresh
 
     async def add(self, fault: Fault) -> str:
-        """Begin a fault; returns its id, or an empty string for a fault without a duration.
+        """Start a fault; returns its id, or an empty string for a fault without a duration.
 
         Raises:
             APIError: 404 for a target that does not exist, 400 for a network fault without a network.

@@ -1,7 +1,7 @@
-"""Events as a kubelet records them: core/v1, with the field path of the container, counted where they repeat.
+"""Events as a kubelet records them: core/v1, with the field path of the container and a count of repetitions.
 
-Recording is synchronous and cheap and never fails; one task writes. Events are for people: when more come than can be
-written, the oldest that wait are dropped, and status writes go before them.
+Recording is synchronous and never fails; one task writes. Status writes have priority over Events. If Events arrive
+faster than they can be written, the oldest ones are dropped.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Recorder:
         self._count = 0
 
     def record(self, node: str, regarding: Object, type: str, reason: str, message: str, field_path: str = "") -> None:
-        """Record that something happened to an object, as the kubelet of `node`."""
+        """Record an Event about an object, as the kubelet of `node`."""
         reference: Object = {
             "kind": regarding.get("kind") or "Pod",
             "apiVersion": regarding.get("apiVersion") or "v1",
@@ -69,7 +69,7 @@ class Recorder:
         self._more.set()
 
     async def run(self) -> None:
-        """Write what is recorded, until cancelled."""
+        """Write the recorded Events, until cancelled."""
         while True:
             await self._more.wait()
             while self._waiting:
@@ -90,7 +90,7 @@ class Recorder:
                 name, count = f"{reference['name'][:200]}.{hash(same) & 0xFFFFFFFF:08x}{self._count:06x}", 1
                 await self._send("POST", path, {**event, "metadata": {"name": name, "namespace": namespace}})
         except ApiError as problem:
-            # A namespace that is going away takes no events, and an old event may be gone: nobody misses them.
+            # A terminating namespace accepts no Events, and an old Event can have expired; both can be ignored.
             self._known.pop(same, None)
             _log.debug("event_not_written", reason=event["reason"], problem=str(problem))
             return

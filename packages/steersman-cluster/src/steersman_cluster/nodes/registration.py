@@ -1,7 +1,7 @@
-"""A node's own object: registered with capacity and addresses, kept Ready, and alive by its Lease (KEP-589).
+"""The Node object of a node: its capacity, addresses and Ready condition, and its heartbeat by a Lease (KEP-589).
 
-The heartbeat renews the Lease every ten seconds and the Node's status every five minutes, as a kubelet does. It
-never gives up: a server that is away is tried again at the next beat.
+The heartbeat renews the Lease every ten seconds and the status of the Node every five minutes, as a kubelet does. If
+the API server is not reachable, the next heartbeat tries again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from steersman_cluster.objects import Object
 __all__ = ["BIG", "HEARTBEAT", "KUBELET_VERSION", "NodeInfo", "Registration", "machine_capacity"]
 
 BIG: Final[Mapping[str, str]] = {"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"}
-"""What a simulated node pretends to have."""
+"""The capacity of a simulated node."""
 HEARTBEAT: Final = 10.0
 _STATUS_EVERY: Final = 300.0
 _RETRY: Final = 1.0
@@ -39,7 +39,7 @@ _log = get_logger("nodes")
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """What a node says of itself."""
+    """The name, kind and properties of a node."""
 
     name: str
     address: str
@@ -49,12 +49,12 @@ class NodeInfo:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     taints: tuple[Mapping[str, str], ...] = ()
     notes: tuple[tuple[str, bool, str, str], ...] = ()
-    """More conditions: type, whether true, reason, message."""
+    """Additional conditions: type, whether true, reason, message."""
     kubelet_port: int = 10250
 
 
 def node_object(info: NodeInfo) -> Object:
-    """The Node to create, without status."""
+    """Return the Node to create, without status."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     labels = {
         "kubernetes.io/hostname": info.name,
@@ -69,7 +69,7 @@ def node_object(info: NodeInfo) -> Object:
 
 
 def node_status(info: NodeInfo, now: float, since: float) -> Object:
-    """The status of a node that is well."""
+    """Return the status of a healthy node."""
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     well = (
         ("MemoryPressure", False, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -113,20 +113,20 @@ def node_status(info: NodeInfo, now: float, since: float) -> Object:
 
 
 class Registration:
-    """Registers one node and keeps it alive; `clock` gives seconds since the epoch."""
+    """Registers one node and sends its heartbeats; `clock` returns seconds since the epoch."""
 
     def __init__(self, client: Client, info: NodeInfo, clock: Callable[[], float]) -> None:
         self.info = info
         self.uid = ""
         self.silent = False
-        """While true nothing is renewed: the node is lost."""
+        """Whether the heartbeats are suspended, which simulates a lost node."""
         self._raw = client.raw
         self._clock = clock
         self._since = clock()
         self._status_due = 0.0
 
     async def register(self) -> None:
-        """Create the Node, or take over the one of this name, and report it Ready."""
+        """Create the Node, or adopt the existing one with this name, and report it as Ready."""
         body = node_object(self.info)
         try:
             answer = await self._send("POST", "/api/v1/nodes", body)
@@ -138,14 +138,14 @@ class Registration:
         await self._renew()
 
     async def report(self) -> None:
-        """Write the Node's status: Ready."""
+        """Write the status of the Node, with the condition Ready."""
         now = self._clock()
         status = node_status(self.info, now, self._since)
         await self._send("PATCH", f"/api/v1/nodes/{self.info.name}/status", {"status": status}, _STRATEGIC)
         self._status_due = now + _STATUS_EVERY
 
     async def run(self) -> None:
-        """Beat until cancelled."""
+        """Send heartbeats until cancelled."""
         wait = HEARTBEAT
         while True:
             await asyncio.sleep(wait)
@@ -163,7 +163,7 @@ class Registration:
                 wait = _RETRY
 
     async def _again(self) -> float:
-        """Register anew: somebody has deleted the Node."""
+        """Register the node again after its Node was deleted."""
         try:
             self._since = self._clock()
             await self.register()
@@ -173,7 +173,7 @@ class Registration:
         return HEARTBEAT
 
     async def mark(self, status: str, reason: str, message: str) -> None:
-        """Set the Ready condition as the node controller does for a node that has fallen silent."""
+        """Set the Ready condition as the node controller does for a node without heartbeats."""
         now = time_of(self._clock())
         condition = {
             "type": "Ready",
@@ -187,7 +187,7 @@ class Registration:
         await self._send("PATCH", f"/api/v1/nodes/{self.info.name}/status", patch, _STRATEGIC)
 
     async def recovered(self) -> None:
-        """Report Ready again after silence."""
+        """Report the node as Ready again after suspended heartbeats."""
         self._since = self._clock()
         self.silent = False
         await self.report()
@@ -216,6 +216,6 @@ class Registration:
 
 
 def machine_capacity() -> dict[str, str]:
-    """What this machine has, for a node that really runs things on it."""
+    """Return the capacity of this machine, for a process node."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 1024
     return {"cpu": str(os.cpu_count() or 1), "memory": f"{memory}Ki", "pods": "250", "ephemeral-storage": "100Gi"}

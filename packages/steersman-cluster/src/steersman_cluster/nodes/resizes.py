@@ -22,7 +22,7 @@ _RESIZABLE: Final = ("cpu", "memory")
 
 
 def resources_of(container: Object) -> Object:
-    """Return the requests and limits of a container spec; empty where it has none."""
+    """Return the requests and limits of a container spec; empty if it has none."""
     return container.get("resources") or {}
 
 
@@ -51,16 +51,16 @@ def allocated_requests(pod_state: PodState) -> dict[str, Fraction]:
 def refusal_of(
     pod: Object, held: PodState, others: Iterable[PodState], allocatable: Mapping[str, str]
 ) -> Refusal | None:
-    """Return why a node cannot give a Pod the resources that it asks for; `None` where it can, or nothing changes.
+    """Return why a node cannot allocate the requested resources of a Pod; `None` if it can, or if nothing changes.
 
     Args:
-        pod: The Pod, with the resources that it asks for.
-        held: The state of the Pod, with the resources that are allocated.
+        pod: The Pod with the requested resources.
+        held: The state of the Pod with the allocated resources.
         others: The other Pods of the node.
         allocatable: The allocatable resources of the node.
 
     Returns:
-        A refusal with the reason Infeasible, where the node is too small, or Deferred, where other Pods use too much.
+        A refusal with the reason Infeasible if the node is too small, or Deferred if other Pods use too much.
     """
     spec: Object = pod.get("spec") or {}
     allocated = {container.name: container.spec for container in held.containers}
@@ -88,7 +88,7 @@ def refusal_of(
 
 
 def summary(pod: Object, error: str = "") -> str:
-    """Return the resources that a Pod asks for as the text of the kubelet's Events about resizes."""
+    """Return the requested resources of a Pod in the format of the kubelet's Events about resizes."""
     spec: Object = pod.get("spec") or {}
     found: Object = {
         kind: [{"name": c["name"], "resources": resources_of(c)} for c in spec[kind]]
@@ -106,7 +106,7 @@ def _amount(quantity: Any) -> Fraction | None:
 
 
 def _whole(name: str, amount: Fraction) -> int:
-    """A number as the kubelet's messages show it: millicores of cpu, bytes of memory."""
+    """Return an amount as in the kubelet's messages: millicores of cpu, bytes of memory."""
     return int(amount * 1000) if name == "cpu" else int(amount)
 
 

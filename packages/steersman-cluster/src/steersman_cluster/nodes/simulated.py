@@ -1,7 +1,7 @@
-"""Nodes without machines: Pods run and become Ready in pretence, and fail as they are told.
+"""Simulated nodes: their Pods start, become Ready and fail without processes and probes.
 
-Behaviour comes from annotations (see `behaviour`) and from the testing calls of `SimulatedNode`. Everything is timed
-by the agent's heap on the loop's clock, so it runs on virtual time too. No process ever runs, no probe is ever made.
+The behaviour comes from annotations (see `behaviour`) and from calls of `SimulatedNode` in tests. All timers use the
+clock of the event loop, so that simulated nodes also work on virtual time.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ __all__ = ["SimulatedKubelet", "SimulatedNode", "SimulatedRuntime"]
 
 
 class SimulatedRuntime:
-    """Answers the machine's effects with events, later."""
+    """Responds to the effects of the state machine with delayed events."""
 
     adopts = True
 
     def __init__(self, agent: Agent, defaults: Defaults) -> None:
         self.defaults = defaults
         self.slow: dict[str, float] = {}
-        """By node: seconds that every start takes longer."""
+        """Additional seconds of each start, by node."""
         self._agent = agent
         self._addresses = 0
         self._behaviours: dict[str, dict[str, Behaviour]] = {}
 
     async def close(self) -> None:
-        """Do nothing: a simulated container is no process."""
+        """Do nothing, because a simulated container has no process."""
 
     def added(self, node_pod: NodePod) -> None:
         """Handle a Pod that the agent sees for the first time."""
@@ -63,7 +63,7 @@ class SimulatedRuntime:
                 self._runs(node_pod, container, self._read(node_pod, container), container.attempt)
 
     def synced(self, node_pod: NodePod) -> None:
-        """Annotations that have changed take effect on what runs."""
+        """Apply changed annotations to running containers."""
         known = self._behaviours.get(node_pod.uid)
         if not known:
             return
@@ -107,7 +107,7 @@ class SimulatedRuntime:
         """Clean up after a Pod that has ended."""
 
     def forgotten(self, node_pod: NodePod) -> None:
-        """Kill what still runs of a Pod whose object is gone."""
+        """Remove the containers of a Pod that was deleted from the API."""
         self._behaviours.pop(node_pod.uid, None)
 
     def _read(self, node_pod: NodePod, container: Container) -> Behaviour:
@@ -161,7 +161,7 @@ class SimulatedRuntime:
 
 
 def _message(node_pod: NodePod, name: str, behaviour: Behaviour) -> str:
-    """A container's termination message: that of `fail`, else the end of its log where the spec asks for it."""
+    """Return a container's termination message: that of `fail`, or the end of its log if the spec requests it."""
     container = node_pod.pod_state.container(name)
     policy = container.spec.get("terminationMessagePolicy") if container is not None else ""
     if behaviour.message or not behaviour.exit_code or policy != "FallbackToLogsOnError":
@@ -172,14 +172,14 @@ def _message(node_pod: NodePod, name: str, behaviour: Behaviour) -> str:
 
 
 class SimulatedKubelet:
-    """The kubelet of simulated nodes: canned logs, canned exec, no ports."""
+    """The kubelet of simulated nodes: logs from annotations, a few commands for exec, no ports."""
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._amounts: dict[tuple[str, str], dict[str, str]] = {}
 
     async def logs(self, namespace: str, pod: str, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """What `simulate.steersman.dev/logs` says, every line stamped with the start of the container."""
+        """Yield the log in `simulate.steersman.dev/logs`, with the start of the container as the time of each line."""
         node_pod = pod_on(self._agent, namespace, pod)
         found = container_for_logs(node_pod, container, previous=options.previous)
         texts = annotations_of(node_pod.pod_state.pod)
@@ -196,26 +196,26 @@ class SimulatedKubelet:
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool
     ) -> CannedSession:
-        """`true`, `false`, `echo` and `exit` do what they say; anything else prints itself and succeeds."""
+        """Simulate `true`, `false`, `echo` and `exit`; other commands print themselves and succeed."""
         running_container(pod_on(self._agent, namespace, pod), container)
         return CannedSession(list(command))
 
     async def attach(self, namespace: str, pod: str, container: str, *, stdin: bool, tty: bool) -> CannedSession:
-        """A session that ends at once."""
+        """Return a session that ends immediately."""
         running_container(pod_on(self._agent, namespace, pod), container)
         return CannedSession(["true"])
 
     async def connect(self, namespace: str, pod: str, port: int) -> Connection:
-        """Nothing listens in a simulated Pod."""
+        """Raise an error, because no process listens in a simulated Pod."""
         pod_on(self._agent, namespace, pod)
         raise APIError(500, "InternalError", f"a simulated Pod has no port {port}: use nodes of kind process")
 
     def set_amounts(self, namespace: str, pod: str, amounts: Mapping[str, str]) -> None:
-        """Set what each container of a Pod uses of `cpu` and `memory`, as quantities."""
+        """Set the usage of `cpu` and `memory` of each container of a Pod, as quantities."""
         self._amounts[namespace, pod] = dict(amounts)
 
     def amounts(self, node_pod: NodePod) -> dict[str, dict[str, str]]:
-        """The `cpu` and `memory` of a Pod's running containers: as set, else as annotated, else as requested."""
+        """Return the usage of a Pod's running containers: the set one, else that of annotations, else the requests."""
         annotations = annotations_of(node_pod.pod_state.pod)
         set_here = self._amounts.get((node_pod.namespace, node_pod.name), {})
         found: dict[str, dict[str, str]] = {}
@@ -232,7 +232,7 @@ class SimulatedKubelet:
         return found
 
     def usage(self, namespace: str, pod: str) -> dict[str, Usage]:
-        """As `amounts`, used at this rate since the start of the container."""
+        """Return the usage of `amounts` at a constant rate since the start of each container."""
         node_pod = self._agent.find(namespace, pod)
         annotations = annotations_of(node_pod.pod_state.pod) if node_pod is not None else {}
         told = bool(self._amounts.get((namespace, pod)))
@@ -249,7 +249,7 @@ class SimulatedKubelet:
 
 
 def _amount(text: str) -> float | None:
-    """A quantity as a number; `None` for text that is not a quantity, or is negative."""
+    """Return a quantity as a number; `None` for a negative quantity and other text."""
     try:
         amount = Quantity(text).milli() / 1000
     except ValueError:
@@ -258,7 +258,7 @@ def _amount(text: str) -> float | None:
 
 
 class CannedSession:
-    """An exec session whose end is known from the start."""
+    """An exec session with predefined output and exit code."""
 
     def __init__(self, command: list[str]) -> None:
         script = command[-1] if command[:2] in (["sh", "-c"], ["/bin/sh", "-c"]) else " ".join(command)
@@ -298,7 +298,7 @@ class CannedSession:
 
 
 class SimulatedNode:
-    """One simulated node, in the hands of a test."""
+    """One simulated node, for tests to control."""
 
     def __init__(self, name: str, agent: Agent, runtime: SimulatedRuntime, kubelet: SimulatedKubelet) -> None:
         self.name = name
@@ -309,9 +309,9 @@ class SimulatedNode:
     def fail_pod(
         self, namespace: str, name: str, *, container: str = "", exit_code: int = 1, message: str = "", reason: str = ""
     ) -> None:
-        """End a running container (all main containers unless named), as if its process had died.
+        """End a running container (all main containers unless named), as if its process had exited.
 
-        What follows is up to the Pod's restart policy. Raises `KeyError` where this node has no such Pod.
+        The restart policy of the Pod applies. Raises `KeyError` if this node has no such Pod.
         """
         node_pod = self._held(namespace, name)
         for found in node_pod.pod_state.containers:
@@ -321,21 +321,21 @@ class SimulatedNode:
                 self._agent.post(node_pod.uid, Exited(found.name, found.attempt, exit_code, 0, reason, message))
 
     def set_ready(self, namespace: str, name: str, ready: bool, *, container: str = "") -> None:
-        """Make the readiness of a Pod's containers what it says."""
+        """Set the readiness of a container, or of all containers of a Pod."""
         node_pod = self._held(namespace, name)
         for found in node_pod.pod_state.containers:
             if found.stage is Stage.RUNNING and container in ("", found.name):
                 self._agent.post(node_pod.uid, Readiness(found.name, found.attempt, ready))
 
     def evict(self, namespace: str, name: str, message: str = "The node was low on resource: memory.") -> None:
-        """End a Pod as a node does that runs out of something: Failed, reason `Evicted`. Budgets have no say."""
+        """Evict a Pod as a node under resource pressure: Failed, reason `Evicted`, without disruption budgets."""
         node_pod = self._held(namespace, name)
         self._agent.post(node_pod.uid, End(Termination("Evicted", message, grace=0.0)))
 
     async def lose(self, *, mark: bool = True) -> None:
-        """Fall silent: no heartbeat, no status, no deletion, until `recover`.
+        """Suspend the heartbeats, status writes and deletions of the node until `recover`.
 
-        With `mark` the Node is set to Ready=Unknown at once, as the node controller does after 40 seconds.
+        With `mark` the Node becomes Ready=Unknown immediately, as the node controller does after 40 seconds.
         """
         registration = self._agent.registrations[self.name]
         registration.silent = True
@@ -343,28 +343,28 @@ class SimulatedNode:
             await registration.mark("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
 
     async def recover(self) -> None:
-        """Come back: Ready, and everything written that was held back."""
+        """End the suspension: report Ready and write the pending statuses."""
         await self._agent.registrations[self.name].recovered()
         self._agent.resume(self.name)
 
     def slow_start(self, seconds: float) -> None:
-        """From now on each container starts so many seconds later; 0 ends that."""
+        """Delay the start of each container by this number of seconds; 0 ends the delay."""
         self._runtime.slow[self.name] = seconds
 
     def defaults(self, **changes: float) -> None:
-        """Change what Pods do that ask for nothing: `start_after`, `ready_after`, `exit_after`, `stop_after`.
+        """Change the defaults of Pods without annotations: `start_after`, `ready_after`, `exit_after`, `stop_after`.
 
-        It holds for all nodes that were started together.
+        The change applies to all nodes that were started together.
         """
         self._runtime.defaults = replace(self._runtime.defaults, **changes)
 
     def set_usage(self, namespace: str, name: str, **usage: str | int | float) -> None:
-        """What a Pod is seen to use: `cpu="250m"`, `memory="64Mi"`; for each of its containers."""
+        """Set the usage of each container of a Pod, such as `cpu="250m"`, `memory="64Mi"`."""
         amounts = {resource: str(Quantity(str(value))) for resource, value in usage.items()}
         self.kubelet.set_amounts(namespace, name, amounts)
 
     def usage(self, namespace: str, name: str) -> dict[str, dict[str, str]]:
-        """What a running Pod's containers use: as set, else as annotated (`cpu`, `memory`), else as requested."""
+        """Return the usage of a Pod's running containers: the set one, else that of annotations, else the requests."""
         return self.kubelet.amounts(self._held(namespace, name))
 
     def _held(self, namespace: str, name: str) -> NodePod:

@@ -1,4 +1,4 @@
-"""`start`: bring up nodes of a kind and hand them over."""
+"""Starts the nodes of a cluster: `start`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NOTES: dict[str, tuple[str, bool, str, str]] = {
 
 
 class Nodes:
-    """Nodes that were started together, by name; close them to stop."""
+    """Nodes that were started together, by name."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class Nodes:
     ) -> None:
         self.agent = agent
         self.kubelets = kubelets
-        """By node name, for the API server's directory."""
+        """The kubelets by node name, for the API server."""
         self._nodes = dict(nodes)
         self._temporary = temporary
         self._services = services
 
     def add(self, nodes: Mapping[str, Any]) -> None:
-        """Make nodes known by their names."""
+        """Add nodes."""
         self._nodes.update(nodes)
 
     def __getitem__(self, name: str) -> Any:
@@ -75,7 +75,7 @@ class Nodes:
         return len(self._nodes)
 
     async def close(self) -> None:
-        """Stop: nothing is written any more, and every process of the nodes is killed. Safe to call twice."""
+        """Stop the nodes and kill their processes. Safe to call twice."""
         await self.agent.close()
         if self._services is not None:
             await self._services.close()
@@ -110,15 +110,14 @@ async def start(
     mode: Mode | None = None,
     network: ClusterNetwork | None = None,
 ) -> Nodes:
-    """Register nodes and run their Pods until `close`; returns once they are Ready and know their Pods.
+    """Register nodes and run their Pods until `close`; returns when they are Ready and have listed their Pods.
 
-    They are called `node-1`, `node-2`, … unless `names` says otherwise. `defaults` are of simulated nodes. Of process
-    nodes are `images` (the file that maps images to local directories or commands), `stores` (directories of imported
-    images), `data` (where volumes and logs
-    lie), `server` (what Pods get as `KUBERNETES_SERVICE_HOST` and `_PORT`), `mode` (default: the best that works) and
-    `network` (a network of namespaces that the caller closes; without it all Pods share this machine's).
-    `events=False` writes no Events. Raises `ValueError` for another kind, and the client's errors when the API server
-    refuses.
+    The names are `node-1`, `node-2`, … unless `names` is given. `defaults` is for simulated nodes. Process nodes
+    use `images` (the file that maps images to local commands), `stores` (directories of imported images),
+    `data` (the directory of volumes and logs), `server` (the values of `KUBERNETES_SERVICE_HOST` and `_PORT` in Pods),
+    `mode` (default: the best one that works) and `network` (a network of namespaces that the caller closes; without it
+    all Pods share the network of this machine). `events=False` writes no Events. Raises `ValueError` for another kind,
+    and the errors of the client.
     """
     every = names or tuple(f"{prefix}{number}" for number in range(first, first + count))
     if kind == "simulated":
@@ -192,7 +191,7 @@ async def _process(
     assert isinstance(runtime, ProcessRuntime)
     services: ServiceSync | None = None
     if network is not None:
-        from steersman_cluster.nodes.network.service_sync import ServiceSync  # dnspython is slow to load
+        from steersman_cluster.nodes.network.service_sync import ServiceSync  # The import of dnspython is slow.
 
         services = ServiceSync(client, network)
     await runtime.start()
@@ -212,7 +211,7 @@ async def _process(
 
 @dataclass(frozen=True, slots=True)
 class ProcessNode:
-    """One process node: its kubelet, and how its containers are kept apart."""
+    """One process node: its kubelet, and the mode that isolates its containers."""
 
     name: str
     kubelet: ProcessKubelet

@@ -1,7 +1,7 @@
-"""What a Pod's life looks like in its `status`, as a kubelet writes it; and the way back, after a restart.
+"""Converts a `PodState` to the Pod's `status`, and back after a restart of the node.
 
-Pure: a `PodState` in, the fields of `status` that belong to the node out. The rules of conditions are those of the
-kubelet's status generation. Fields of others (PodScheduled, readiness gates, qosClass) are left alone.
+Pure functions. Only the fields of the node are written, by the rules of the kubelet's status generation. Other fields
+(PodScheduled, readiness gates, qosClass) do not change.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["OWN_CONDITIONS", "RESIZE_CONDITIONS", "phase_of", "remembered", "sec
 
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 RESIZE_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
-"""Conditions that a Pod has only while they hold."""
+"""Conditions that are removed when they are not true any more."""
 
 
 def time_of(seconds: float) -> str:
-    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
+    """Return a time in RFC 3339 with whole seconds, the format of `metav1.Time`."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_of(text: str | None) -> float:
-    """The reverse of `time_of`; 0 for no time."""
+    """Return the seconds of a time in RFC 3339; 0 for no time."""
     if not text:
         return 0.0
     return datetime.fromisoformat(text).timestamp()
 
 
 def status_of(pod_state: PodState, host_ip: str, now: float) -> Object:
-    """The node's part of `status`. Conditions keep their transition time where they have not changed."""
+    """Return the node's fields of `status`. Unchanged conditions keep their transition time."""
     phase = phase_of(pod_state)
     status: Object = {"phase": phase, "startTime": time_of(pod_state.begun_at), "hostIP": host_ip}
     status["hostIPs"] = [{"ip": host_ip}]
@@ -60,7 +60,7 @@ def status_of(pod_state: PodState, host_ip: str, now: float) -> Object:
 
 
 def phase_of(pod_state: PodState) -> str:
-    """The phase: Pending until all main containers have started once, Running until all have ended for good."""
+    """Return the phase: Pending until all main containers have started once, Running until none will start again."""
     if pod_state.finished:
         return pod_state.finished
     mains = (c for c in pod_state.containers if c.role is Role.MAIN)
@@ -131,7 +131,7 @@ def _state(pod_state: PodState, container: Container) -> Object:
 
 
 def _should_have_run(pod_state: PodState, container: Container) -> bool:
-    """Whether a container that did not run had its turn before its Pod ended; else it goes on waiting.
+    """Return whether a container without a run should have run before its Pod ended; otherwise it stays waiting.
 
     The rules are those of the kubelet's status manager.
     """
@@ -150,7 +150,7 @@ def _ran(container: Container) -> bool:
 
 
 def _has_passed(init: Container) -> bool:
-    """Whether the main containers may start after this init container."""
+    """Return whether the main containers may start after this init container."""
     if init.role is Role.SIDECAR:
         return init.started
     return any(end is not None and end.code == 0 for end in (init.exit, init.last))
@@ -257,7 +257,7 @@ def _initialized(pod_state: PodState, phase: str) -> tuple[bool, str, str]:
 
 
 def remembered(container: Container, status: Object | None, now: float, *, adopt: bool) -> Container:
-    """A container as the API server remembers it, for a node that has just started."""
+    """Return the state of a container from the status in the API, for a node that has just started."""
     if status is None:
         return container
     restarts = status.get("restartCount") or 0

@@ -1,4 +1,4 @@
-"""Reads image archives: what `docker save` and `buildah push` write, as tar files or OCI layout directories.
+"""Reads image archives of `docker save` and `buildah push`: tar files and OCI layout directories.
 
 Source: OCI image layout and image manifest specifications; the `manifest.json` of Docker's image archives.
 """
@@ -38,7 +38,7 @@ _READ_ERRORS: Final = (tarfile.TarError, zlib.error, gzip.BadGzipFile, zstandard
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A file of the archive, and the digest that it must have; empty where the archive names none."""
+    """A file of the archive, and its expected digest; empty if the archive does not have one."""
 
     path: str
     digest: str = ""
@@ -52,7 +52,7 @@ class ImageContents:
     config: Blob
     layers: tuple[Blob, ...]
     digest: str = ""
-    """Of the manifest, where there is one."""
+    """The digest of the manifest, if there is one."""
 
 
 class Contents(Protocol):
@@ -222,7 +222,7 @@ def _of_index(
 
 def _names(annotations: dict[str, Any]) -> tuple[str, ...]:
     name = annotations.get("io.containerd.image.name") or annotations.get("org.opencontainers.image.ref.name") or ""
-    # A word alone is a tag of an image that the archive does not name.
+    # A name without a repository is the tag of an image without a name.
     return (str(name),) if "/" in str(name) or ":" in str(name) else ()
 
 

@@ -1,4 +1,4 @@
-"""The error of image archives and the limits that they are held to."""
+"""The error of image archives, and their limits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["ImageArchiveError", "Limits"]
 
 
 class ImageArchiveError(Exception):
-    """An archive that cannot be imported, or an image that cannot be removed; the message says what to do."""
+    """The archive cannot be imported, or the image cannot be removed; the message names the solution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an archive may contain."""
+    """The limits of an archive."""
 
     unpacked_bytes: int = 64 << 30
     """Of all layers of an image."""
@@ -23,8 +23,8 @@ class Limits:
     members: int = 20_000
     """Files of the archive itself."""
     document_bytes: int = 8 << 20
-    """Of one JSON document."""
+    """The size of one JSON document."""
     header_bytes: int = 1 << 20
-    """Of the extended header of one tar entry."""
+    """The size of the extended header of one tar entry."""
     depth: int = 200
-    """Directories above a file."""
+    """The number of directories above a file."""

@@ -36,7 +36,7 @@ class _Attributes:
 
 
 class RootDirectory:
-    """A root directory that is made of layers. Only root gives files the owners that the layers name."""
+    """A root directory that is unpacked from layers. Only as root, files have the owners that the layers name."""
 
     def __init__(self, root: Path, limits: Limits) -> None:
         self._root = root.resolve()
@@ -53,7 +53,7 @@ class RootDirectory:
             reader: Any = BoundedReader(layer, self._limits.header_bytes)
             with tarfile.open(fileobj=reader, mode="r:") as tar:
                 while (member := tar.next()) is not None:
-                    cast(Any, tar).members.clear()  # tarfile would keep all of them
+                    cast(Any, tar).members.clear()  # tarfile would keep all entries in memory.
                     self._entries += 1
                     if self._entries > self._limits.entries:
                         raise ImageArchiveError(f"the image has more than {self._limits.entries} files")
@@ -69,7 +69,7 @@ class RootDirectory:
     def finish(self) -> None:
         """Set the modes of directories, the deepest first; until then all of them can be written to."""
         for path, attributes in sorted(self._directories.items(), key=lambda item: -len(item[0].parts)):
-            # A later layer may have replaced it, or a directory above it, by a link that leads elsewhere.
+            # A later layer can have replaced it, or a directory above it, by a link to another place.
             if os.path.realpath(path) != str(path) or not path.is_dir():
                 continue
             path.chmod(attributes.mode if self._as_root else attributes.mode | stat.S_IRWXU)
@@ -90,7 +90,7 @@ class RootDirectory:
         elif member.isreg() or member.issym() or member.islnk() or member.isfifo():
             self._replace(tar, member, path)
         else:
-            return  # a device: containers have a /dev of their own
+            return  # A device: each container has a private /dev.
         made.add(path)
         made.update(parent for parent in path.parents if parent != self._root and parent.is_relative_to(self._root))
 
@@ -101,13 +101,13 @@ class RootDirectory:
             return
         name = path.name.removeprefix(_WHITEOUT)
         if name.startswith(_WHITEOUT):
-            return  # bookkeeping of the storage driver that wrote the layer
+            return  # Metadata of the storage driver that wrote the layer.
         if name in ("", ".", ".."):
             raise ImageArchiveError(f"{path.name!r} is not a valid whiteout: the image cannot be imported")
         self._remove_below(path.parent / name, made)
 
     def _remove_below(self, path: Path, made: set[Path]) -> None:
-        """Delete what lower layers have at a path; what this layer has made stays."""
+        """Delete the files of lower layers at a path; files of this layer stay."""
         if path not in made:
             _remove(path)
         elif path.is_dir() and not path.is_symlink():
@@ -167,11 +167,11 @@ class RootDirectory:
     def _set_attributes(self, path: Path, member: tarfile.TarInfo) -> None:
         capability = member.pax_headers.get(f"{_XATTR}security.capability")
         if capability is not None and self._as_root:
-            with suppress(OSError):  # the file system keeps none
+            with suppress(OSError):  # The file system does not support them.
                 os.setxattr(path, "security.capability", capability.encode("utf-8", "surrogateescape"))
 
     def _parent(self, parts: list[str]) -> Path:
-        """Return the directory of an entry; links on the way lead to places below the root directory."""
+        """Return the directory of an entry; links above it are resolved within the root directory."""
         here: list[str] = []
         waiting, links = parts[:-1], 0
         while waiting:

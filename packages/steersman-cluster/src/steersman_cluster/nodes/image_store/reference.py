@@ -23,7 +23,7 @@ class Reference:
     """The full name of an image."""
 
     repository: str
-    """With the registry's host."""
+    """The repository, with the host of the registry."""
     tag: str
     digest: str = ""
     short: bool = False
@@ -59,6 +59,6 @@ class Reference:
         return cls(f"{host}/{below}", tag or "latest", digest, short)
 
     def candidates(self) -> list[str]:
-        """Return the names to look for: a short name may also be one that was built on this machine."""
+        """Return the names to search: a short name can also be that of an image that was built on this machine."""
         local = self.repository.removeprefix("docker.io/").removeprefix("library/")
         return [self.name, f"localhost/{local}:{self.tag}"] if self.short else [self.name]

@@ -1,7 +1,7 @@
 """A directory of imported images, shared by all clusters of a user.
 
 `images.json` maps names to images; `roots/ID` has an image's configuration and root directory. Each change is one
-rename under a lock. A node holds a shared lock on the images that it runs, so that they are not removed meanwhile.
+rename under a lock. A node holds a shared lock on the images that it runs, so that they cannot be removed.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class StoredImage:
     id: str
     """The digest of its configuration."""
     digest: str
-    """The digest of its manifest; empty where the archive had none."""
+    """The digest of its manifest; empty if the archive had none."""
     imported_at: float
     """Seconds since the epoch."""
     root: Path
     size_bytes: int = 0
-    """Of its layers, unpacked."""
+    """The size of its unpacked layers."""
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict[str, str])
@@ -60,21 +60,21 @@ class _Entry:
 
 
 class ImageStore:
-    """The images in a directory, which is made with the first import."""
+    """The images in a directory, which the first import creates."""
 
     def __init__(self, directory: Path, *, limits: Limits | None = None, now: Callable[[], float] = time.time) -> None:
         self.directory = directory
         self._limits = limits or Limits()
         self._now = now
         self._held: dict[str, int] = {}
-        """Descriptors of the root directories that this store's user runs containers from."""
+        """Descriptors of the root directories in use, by image."""
 
     def add(self, path: Path, tag: str = "") -> list[StoredImage]:
-        """Import the images of an archive or of an OCI layout directory, in place of those with the same names.
+        """Import the images of an archive or of an OCI layout directory; they replace images with the same names.
 
         Args:
             path: A file of `docker save` or `buildah push docker-archive:` or `oci-archive:`, or a directory of `oci:`.
-            tag: The name of the image, in place of those that the archive gives it.
+            tag: The name of the image; it replaces the names in the archive.
 
         Raises:
             ImageArchiveError: The archive is damaged, beyond the limits, of another platform, or names no image.
@@ -109,7 +109,7 @@ class ImageStore:
         return [self._stored(name, entry) for name, entry in sorted(self._read().items())]
 
     def find(self, image: str) -> StoredImage | None:
-        """Return the image that a container's `image` names; `None` where it is not in the store."""
+        """Return the image that a container's `image` names; `None` if it is not in the store."""
         try:
             reference = Reference.parse(image)
         except ValueError:
@@ -126,7 +126,7 @@ class ImageStore:
         return None
 
     def hold(self, image: StoredImage) -> None:
-        """Keep the files of an image until `release`. Raises `ImageArchiveError` where they are gone."""
+        """Keep the files of an image until `release`. Raises `ImageArchiveError` if they do not exist any more."""
         if image.id in self._held:
             return
         try:
@@ -159,7 +159,7 @@ class ImageStore:
         return found.name
 
     def _unpack(self, contents: Contents, image: ImageContents, config: dict[str, Any], work: Path) -> str:
-        """Make the root directory of an image unless it is there; return the digest of its configuration."""
+        """Create the root directory of an image unless it exists; return the digest of its configuration."""
         with contents.open(image.config.path) as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         place = self.directory / "roots" / digest
@@ -179,7 +179,7 @@ class ImageStore:
         unpacking.finish()
         settings = {**_settings(config), "size_bytes": self._limits.unpacked_bytes - left}
         (made / "config.json").write_text(json.dumps(settings), "utf-8")
-        with suppress(OSError):  # another import was faster
+        with suppress(OSError):  # Another import has created it.
             made.rename(place)
         return f"sha256:{digest}"
 
@@ -218,7 +218,7 @@ class ImageStore:
             os.close(descriptor)
 
     def _collect(self) -> None:
-        """Delete the images without a name that no cluster uses, and what killed imports have left."""
+        """Delete the images without a name that no cluster uses, and the files of interrupted imports."""
         used = {entry.id.removeprefix("sha256:") for entry in self._read().values()}
         old = self._now() - _STALE_SECONDS
         for place in (self.directory / "roots").iterdir():
@@ -258,7 +258,7 @@ def _names(given: tuple[str, ...], path: Path) -> list[str]:
 
 
 def _settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Return what containers take from an image's configuration. Raises `ImageArchiveError`."""
+    """Return the settings of an image's configuration for containers. Raises `ImageArchiveError`."""
     given: Any = config.get("config") or {}
     own: dict[str, Any] = cast(dict[str, Any], given) if isinstance(given, dict) else {}
 

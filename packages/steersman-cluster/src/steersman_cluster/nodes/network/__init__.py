@@ -1,5 +1,5 @@
-"""The Pod network of process nodes: a network namespace per Pod, Services, DNS, and faults between Pods.
+"""The Pod network of process nodes: a network namespace for each Pod, Services, DNS, and network faults.
 
-`router` is a program of its own that moves IP packets between the namespaces; `control` starts it and talks to it;
-`services` and `names` say what Services and DNS names mean; `pods` brings it together for a cluster.
+`router` is a separate program that moves IP packets between the namespaces, and `control` starts and controls it.
+`services` and `names` resolve Services and DNS names. `cluster_network` combines them for a cluster.
 """

@@ -1,4 +1,4 @@
-"""The addresses of a cluster's own network; they exist inside its namespaces only."""
+"""The addresses of a cluster's network, which exist only inside its namespaces."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def node_address(number: int) -> str:
 
 
 class PodAddresses:
-    """Gives out addresses of Pods; one that is given back is used again only after all others."""
+    """Allocates addresses of Pods; a released address is allocated again only after all others."""
 
     def __init__(self) -> None:
         self._numbers = count()
         self._used: set[int] = set()
 
     def take(self) -> str:
-        """Return an address that no Pod has. Raises `OSError` where there is none left."""
+        """Allocate a free address. Raises `OSError` if none is left."""
         usable = PODS.num_addresses - 2
         for _ in range(usable):
             number = 1 + next(self._numbers) % usable
@@ -72,5 +72,5 @@ class PodAddresses:
         raise OSError(99, f"all addresses of Pods in {PODS} are taken")
 
     def give_back(self, address: str) -> None:
-        """Make an address available; nothing for one that was not taken."""
+        """Release an address, if it is allocated."""
         self._used.discard(int(ipaddress.IPv4Address(address)) - int(PODS.network_address))

@@ -1,4 +1,4 @@
-"""The network of one cluster: Pods and nodes are attached to it, and connections into it are made here."""
+"""The network of one cluster: attaches Pods and nodes, and opens connections into the network."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["Attachment", "ClusterNetwork", "NetworkError", "Rule"]
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A network namespace with an address: what a process has to enter."""
+    """A network namespace with an address, for processes to enter."""
 
     address: str
     namespace: int
     """A descriptor of the namespace; closed when it is detached."""
     user: int | None
-    """A descriptor of the user namespace that has to be entered first, where there is one."""
+    """A descriptor of the user namespace to enter first, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault between addresses; an empty tuple stands for every address."""
+    """A fault between addresses; an empty tuple matches each address."""
 
     sources: tuple[str, ...]
     destinations: tuple[str, ...]
@@ -51,22 +51,22 @@ class Rule:
 
 
 class ClusterNetwork:
-    """A network of namespaces. Everything in it ends with `close`, or with this process."""
+    """A network of namespaces. It ends with `close`, or with this process."""
 
     def __init__(self, router: RouterProcess) -> None:
         self.node_addresses: dict[str, str] = {}
-        """By name of the node."""
+        """The addresses of nodes by name."""
         self._router = router
         self._attached: dict[str, Attachment] = {}
         self._addresses = PodAddresses()
         self._rules: dict[str, tuple[Rule, ...]] = {}
         self._policies: dict[str, Mapping[str, Any]] = {}
         self._host_ports: dict[str, list[Forwarder]] = {}
-        """The host ports of Pods by their addresses."""
+        """The host ports of Pods by address of the Pod."""
 
     @classmethod
     async def start(cls) -> ClusterNetwork:
-        """Start a network. Raises `NetworkError` where this machine does not allow it."""
+        """Start a network. Raises `NetworkError` if this machine does not allow it."""
         return cls(await asyncio.to_thread(RouterProcess.start))
 
     async def close(self) -> None:
@@ -81,13 +81,13 @@ class ClusterNetwork:
     # Pods and nodes.
 
     def add_node(self, name: str) -> Attachment:
-        """Attach a node; its address follows from the order of nodes. Raises `NetworkError`."""
+        """Attach a node with the next node address. Raises `NetworkError`."""
         address = node_address(len(self.node_addresses) + 1)
         self.node_addresses[name] = address
         return self._attach(address, name)
 
     def add_pod(self, node: str) -> Attachment:
-        """Attach a Pod of a node, with a new address. Raises `OSError` where no address is left."""
+        """Attach a Pod of a node, with a new address. Raises `OSError` if no address is left."""
         address = self._addresses.take()
         try:
             return self._attach(address, node)
@@ -96,11 +96,11 @@ class ClusterNetwork:
             raise
 
     def remove_pod(self, attachment: Attachment) -> None:
-        """Detach a Pod; nothing for one that is detached already."""
+        """Detach a Pod. Safe to call twice."""
         if self._attached.pop(attachment.address, None) is None:
             return
         os.close(attachment.namespace)
-        self._router.order("remove", address=packed(attachment.address).hex())
+        self._router.command("remove", address=packed(attachment.address).hex())
         host_ports = self._host_ports.pop(attachment.address, None)
         if host_ports is not None:
             self.set_service(f"host ports of {attachment.address}", {})
@@ -109,7 +109,7 @@ class ClusterNetwork:
         self._addresses.give_back(attachment.address)
 
     def set_host_ports(self, address: str, node: str, containers: Iterable[Object]) -> None:
-        """Send what arrives at the host ports of a Pod's containers, at the node's addresses, to the Pod."""
+        """Forward the host ports of a Pod's containers, at the addresses of the node, to the Pod."""
         ports = [port for container in containers for port in container.get("ports") or () if port.get("hostPort")]
         if not ports:
             return
@@ -124,19 +124,19 @@ class ClusterNetwork:
         return self._attached.get(address)
 
     def _attach(self, address: str, node: str) -> Attachment:
-        _, (namespace,) = self._router.order("add", addresses=[packed(address).hex()], node=node)
+        _, (namespace,) = self._router.command("add", addresses=[packed(address).hex()], node=node)
         attachment = self._attached[address] = Attachment(address, namespace, self._router.user)
         return attachment
 
     @property
     def user_namespace(self) -> int | None:
-        """Return a descriptor of the user namespace of the network, where it has one."""
+        """Return a descriptor of the user namespace of the network, if it has one."""
         return self._router.user
 
     # Connections.
 
     def socket(self, kind: SocketKind = "tcp", *, within: str = "", source: str = GATEWAY_ADDRESS) -> socket.socket:
-        """Return a socket of the network: of the namespace with the address `within`, else one that has `source`."""
+        """Return a socket of the network: in the namespace of the address `within`, or with the source `source`."""
         return self._router.socket(kind, within=within, host="" if within else source)
 
     def listener(self, kind: SocketKind, address: str, port: int, *, within: str = "") -> socket.socket:
@@ -144,7 +144,7 @@ class ClusterNetwork:
         return self._router.socket(kind, within=within, host=address, port=port, listen=True)
 
     def socket_for(self, address_info: Sequence[Any]) -> socket.socket:
-        """Return a socket for an entry of `getaddrinfo`; addresses of the network get one of the network."""
+        """Return a socket for an entry of `getaddrinfo`, in the network if the address belongs to it."""
         family, kind, protocol, _, target = address_info
         if is_inside(str(target[0])):
             return self.socket(source=API_ADDRESS)
@@ -165,25 +165,25 @@ class ClusterNetwork:
     # Services and faults.
 
     def set_service(self, name: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace what the router knows of a Service."""
-        self._router.order("service", name=name, entries=entries)
+        """Replace the router's entries of a Service."""
+        self._router.command("service", name=name, entries=entries)
 
     def set_policies(self, pods: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace the rules of all NetworkPolicies, as `policies.allowed_of` works them out."""
+        """Replace the rules of all NetworkPolicies with the result of `policies.allowed_of`."""
         if pods != self._policies:
             self._policies = dict(pods)
-            self._router.order("policies", pods=pods)
+            self._router.command("policies", pods=pods)
 
     def set_faults(self, name: str, rules: Sequence[Rule]) -> None:
-        """Replace the rules of a name; none ends them."""
+        """Replace the rules of the fault `name`; an empty list removes it."""
         self._rules.pop(name, None)
         if rules:
             self._rules[name] = tuple(rules)
         every = [rule for some in self._rules.values() for rule in some]
-        self._router.order("faults", rules=[_order(rule) for rule in every])
+        self._router.command("faults", rules=[_fields_of(rule) for rule in every])
 
 
-def _order(rule: Rule) -> dict[str, Any]:
+def _fields_of(rule: Rule) -> dict[str, Any]:
     return {
         "sources": [packed(address).hex() for address in rule.sources],
         "destinations": [packed(address).hex() for address in rule.destinations],

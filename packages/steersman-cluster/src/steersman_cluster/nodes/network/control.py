@@ -1,4 +1,4 @@
-"""Starts the router (`router`) and gives it orders; sockets and namespaces come back as descriptors."""
+"""Starts the router (`router`) and sends it commands; it returns sockets and namespaces as descriptors."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ SocketKind = Literal["tcp", "udp"]
 
 
 class NetworkError(OSError):
-    """The router refused an order, or has ended; the text says why."""
+    """The router refused a command or has ended; the message has the reason."""
 
 
 class RouterProcess:
-    """A running router. Its methods block for the time of one exchange; they may be called from any thread."""
+    """A running router. Its methods block until the response; they can be called from any thread."""
 
     def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
         self.process = process
         self._connection = connection
         self._lock = threading.Lock()
         self.namespace = -1
-        """A descriptor of the cluster's own network namespace."""
+        """A descriptor of the network namespace of the cluster."""
         self.user: int | None = None
-        """A descriptor of its user namespace, where it has one."""
+        """A descriptor of the user namespace of the cluster, if it has one."""
 
     @classmethod
     def start(cls, seed: int = 0) -> RouterProcess:
-        """Start the program; returns when it routes. Raises `NetworkError` where namespaces or TUN are not allowed."""
+        """Start the program and wait until it routes. Raises `NetworkError` if namespaces or TUN are not allowed."""
         ours, theirs = socket.socketpair()
         ours.settimeout(_ANSWER_SECONDS)
         settings = {"addresses": [packed(address).hex() for address in GATEWAY_ADDRESSES], "seed": seed}
@@ -77,8 +77,8 @@ class RouterProcess:
                     os.close(descriptor)
         self.namespace, self.user = -1, None
 
-    def order(self, what: str, **fields: Any) -> tuple[dict[str, Any], list[int]]:
-        """Give an order and return the answer with its descriptors. Raises `NetworkError`."""
+    def command(self, what: str, **fields: Any) -> tuple[dict[str, Any], list[int]]:
+        """Send a command and return the response with its descriptors. Raises `NetworkError`."""
         data = json.dumps({"what": what, **fields}).encode()
         with self._lock:
             try:
@@ -111,8 +111,8 @@ class RouterProcess:
     def socket(
         self, kind: SocketKind = "tcp", *, within: str = "", host: str = "", port: int = 0, listen: bool = False
     ) -> socket.socket:
-        """Return a socket of the cluster's namespace, or of the one with the address `within`; bound to `host`."""
-        _, (descriptor,) = self.order(
+        """Return a socket in the cluster's namespace, or in the one with the address `within`; bound to `host`."""
+        _, (descriptor,) = self.command(
             "socket", kind=kind, within=packed(within).hex() if within else "", host=host, port=port, listen=listen
         )
         made = socket.socket(fileno=descriptor)

@@ -1,4 +1,4 @@
-"""Whether Pods can have networks of their own on this machine, found out by starting one."""
+"""Tests whether this machine allows Pod networks, by starting one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HINT = "use network=loopback, where Pods share the network of this machine"
 
 
 async def start_network() -> ClusterNetwork:
-    """Start a network. Raises `NetworkError` with the reason and the way out where this machine does not allow it."""
+    """Start a network. Raises `NetworkError` with the reason and the solution if this machine does not allow it."""
     if await asyncio.to_thread(detect) == "plain":
         text = "network namespaces need a sandbox, and neither bubblewrap nor mount namespaces work here"
         raise NetworkError(errno.EPERM, f"{text}: {_HINT}")

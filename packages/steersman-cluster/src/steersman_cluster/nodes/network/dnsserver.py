@@ -1,4 +1,4 @@
-"""The cluster's DNS server: answers from `names` on sockets of the cluster's network, over UDP and TCP (RFC 1035)."""
+"""The cluster's DNS server: serves `names` on sockets of the cluster's network, over UDP and TCP (RFC 1035)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_TCP_CONNECTIONS: Final = 128
 
 
 def answer(store: ServiceStore, query: bytes, *, max_bytes: int = 65535) -> bytes | None:
-    """Return the response to a query, truncated to `max_bytes`; `None` for what is no query."""
+    """Return the response to a query, truncated to `max_bytes`; `None` for an invalid query."""
     try:
         message = dns.message.from_wire(query)
     except (dns.exception.DNSException, ValueError):

@@ -1,7 +1,7 @@
-"""Host ports as processes of their own node reach them: listeners in the node's network namespace.
+"""Host ports for processes of the same node: listeners in the network namespace of the node.
 
-Packets from other namespaces pass through the router, which sends them to the Pod. Packets from a node to an address of
-that node never leave its namespace, so a listener there accepts them and passes the bytes on to the Pod.
+Packets from other namespaces pass through the router, which sends them to the Pod. Packets from a node to its own
+address stay in its namespace, so a listener there accepts them and forwards the bytes to the Pod.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Network(ForwardingNetwork, Protocol):
 
 
 def open_host_ports(network: Network, node: str, pod: str, port: Object) -> list[Forwarder]:
-    """Open a container port's host port at the addresses of its node; one that is in use is logged and left out.
+    """Open a container port's host port at the addresses of its node; a port in use is logged and skipped.
 
     Args:
         network: The network of the cluster.

@@ -1,4 +1,4 @@
-"""What DNS names mean in a cluster: records of Services, endpoints and Pods. Pure.
+"""The DNS records of a cluster: those of Services, endpoints and Pods. Pure functions.
 
 Source: Kubernetes DNS-Based Service Discovery, version 1.1.0.
 """
@@ -30,7 +30,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The records for a question; `exists` tells an empty answer from a name that does not exist."""
+    """The records for a question; `exists` is false for a name that does not exist."""
 
     exists: bool
     records: tuple[Record, ...] = ()

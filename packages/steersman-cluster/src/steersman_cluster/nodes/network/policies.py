@@ -1,4 +1,4 @@
-"""NetworkPolicies as the router enforces them: for each Pod that a policy selects, what may come in and go out. Pure.
+"""The NetworkPolicies for the router: the allowed connections of each Pod that a policy selects. Pure functions.
 
 Source: Kubernetes API reference, NetworkPolicy v1. The semantics are additive: a connection is allowed if any policy
 allows it, and Pods that no policy selects allow everything.
@@ -24,7 +24,7 @@ _LAST_PORT: Final = 65535
 
 @dataclass(slots=True)
 class PolicyStore:
-    """The objects that policies are worked out from."""
+    """The objects from which the rules are computed."""
 
     policies: dict[Name, Object] = field(default_factory=dict[Name, Object])
     pods: dict[Name, Object] = field(default_factory=dict[Name, Object])
@@ -32,7 +32,7 @@ class PolicyStore:
     """The labels of each namespace."""
 
     def selected(self, namespace: str, selector: Object | None) -> list[Object]:
-        """Return the Pods of a namespace with addresses of their own that a selector matches."""
+        """Return the Pods of a namespace that a selector matches, without Pods on the host network."""
         wanted = selector_of(selector)
         return [
             pod

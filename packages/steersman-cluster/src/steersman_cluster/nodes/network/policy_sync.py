@@ -1,4 +1,4 @@
-"""Keeps the router in step with NetworkPolicies. Pods and namespaces are watched from the first policy on."""
+"""Updates the router when NetworkPolicies change. Pods and namespaces are watched if a policy exists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SYNC_SECONDS = 30.0
 
 
 class PolicySync:
-    """Watches as the nodes' client; `start`, then `close`."""
+    """Watches NetworkPolicies with the client of the nodes, from `start` to `close`."""
 
     def __init__(self, client: Client, network: ClusterNetwork) -> None:
         self.store = PolicyStore()
@@ -36,7 +36,7 @@ class PolicySync:
         self._scheduled = False
 
     async def start(self) -> None:
-        """Watch policies; returns when those of the moment hold. Raises the client's errors."""
+        """Watch policies; returns when the existing ones are enforced. Raises the errors of the client."""
         await self._policies.start()
         await self._policies.wait_synced(_SYNC_SECONDS)
         if self._watching is not None:
@@ -81,7 +81,7 @@ class PolicySync:
         self._schedule()
 
     def _schedule(self) -> None:
-        """Give the router the rules after all changes of this turn of the event loop."""
+        """Send the rules to the router after all changes of this iteration of the event loop."""
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)

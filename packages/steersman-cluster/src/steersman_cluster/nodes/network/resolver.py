@@ -1,4 +1,4 @@
-"""A container's /etc/resolv.conf and /etc/hosts, as the kubelet writes them. Pure."""
+"""The /etc/resolv.conf and /etc/hosts of containers, as the kubelet writes them. Pure functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the router and the DNS server in step with Services, EndpointSlices and NetworkPolicies."""
+"""Updates the router and the DNS server when Services, EndpointSlices or NetworkPolicies change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _log = get_logger("network")
 
 
 class ServiceSync:
-    """Watches as the nodes' client; `start` returns when the Services of the moment work."""
+    """Watches Services with the client of the nodes; `start` returns when the existing Services work."""
 
     def __init__(self, client: Client, network: ClusterNetwork) -> None:
         self.store = ServiceStore()
@@ -45,7 +45,7 @@ class ServiceSync:
         self._cache.informer(EndpointSlice).add_handler(self._slice_changed)
 
     async def start(self) -> None:
-        """Watch, serve DNS, and create the Service of the DNS server. Raises `OSError` and the client's errors."""
+        """Watch, serve DNS, and create the Service of the DNS server. Raises `OSError` and the errors of the client."""
         datagrams = self._network.listener("udp", DNS_ADDRESS, DNS_PORT)
         stream = self._network.listener("tcp", DNS_ADDRESS, DNS_PORT)
         await self._dns.start(datagrams, stream)
@@ -78,7 +78,7 @@ class ServiceSync:
             self._mark(self.store.put_slice(msgspec.json.decode(change.new.raw())))
 
     def _mark(self, names: set[ServiceName]) -> None:
-        """Update these Services with all other changes of the same turn of the event loop."""
+        """Update these Services, together with all changes of this iteration of the event loop."""
         self._dirty |= names
         if self._dirty and not self._scheduled:
             self._scheduled = True
@@ -96,7 +96,7 @@ class ServiceSync:
                 _log.warning("service_not_routed", service="/".join(name), problem=str(problem))
 
     async def _create_dns_service(self) -> None:
-        """Create the Service `kube-dns` as clusters have it, with an EndpointSlice for the server here."""
+        """Create the Service `kube-dns` with an EndpointSlice for this DNS server."""
         for path, body in _dns_objects():
             try:
                 await self._raw.request("POST", path, body=msgspec.json.encode(body), timeout=10.0)

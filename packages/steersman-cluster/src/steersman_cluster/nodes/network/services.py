@@ -1,4 +1,4 @@
-"""Services and their EndpointSlices, as the router and the DNS server need them. Pure."""
+"""Services and their EndpointSlices, for the router and the DNS server. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ServiceStore:
     services: dict[ServiceName, Object] = field(default_factory=dict[ServiceName, Object])
     slices: dict[ServiceName, dict[str, Object]] = field(default_factory=dict[ServiceName, dict[str, Object]])
     namespaces: dict[str, int] = field(default_factory=dict[str, int])
-    """How many Services each namespace has."""
+    """The number of Services by namespace."""
     _owners: dict[ServiceName, ServiceName] = field(default_factory=dict[ServiceName, ServiceName])
 
     def put_service(self, service: Object) -> ServiceName:
@@ -55,7 +55,7 @@ class ServiceStore:
         return changed
 
     def drop_slice(self, key: ServiceName) -> set[ServiceName]:
-        """Forget an EndpointSlice; return the Services that this changes."""
+        """Remove an EndpointSlice; return the Services that this changes."""
         owner = self._owners.pop(key, None)
         if owner is None:
             return set()
@@ -83,7 +83,7 @@ class ServiceStore:
 
 
 def is_headless(service: Object) -> bool:
-    """Return whether a Service has no cluster address on purpose."""
+    """Return whether a Service is headless."""
     return dig(service, "spec", "clusterIP", default="") == "None"
 
 

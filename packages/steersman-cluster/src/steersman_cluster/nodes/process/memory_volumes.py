@@ -81,12 +81,12 @@ class MemoryVolumes:
             options.append(f"size={size}")
         if group is not None:
             options.append(f"gid={group}")
-        await self._order("mount", directory, ",".join(options))
+        await self._command("mount", directory, ",".join(options))
 
     async def unmount(self, directory: Path) -> None:
         """Detach the tmpfs of a directory; its memory is free once no container uses it."""
         with suppress(OSError):
-            await self._order("unmount", directory)
+            await self._command("unmount", directory)
 
     def visible(self, path: Path) -> Path:
         """Return the path under which this process sees a path of the file systems."""
@@ -104,7 +104,7 @@ class MemoryVolumes:
                 process.kill()
             await process.wait()
 
-    async def _order(self, what: str, path: Path, options: str = "") -> None:
+    async def _command(self, what: str, path: Path, options: str = "") -> None:
         async with self._lock:
             process = self._process = self._process or await self._start()
             assert process.stdin is not None

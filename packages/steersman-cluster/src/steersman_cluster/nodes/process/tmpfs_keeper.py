@@ -44,17 +44,17 @@ def enter(user_namespace: int) -> None:
     _call("mount", None, b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None)
 
 
-def perform(order: dict[str, str]) -> None:
+def perform(command: dict[str, str]) -> None:
     """Mount (`mount`, with `options`) or detach (`unmount`) the file system at `path`. Raises `OSError`."""
-    path = os.fsencode(order["path"])
-    if order["what"] == "mount":
+    path = os.fsencode(command["path"])
+    if command["what"] == "mount":
         flags = ctypes.c_ulong(_MS_NOSUID | _MS_NODEV)
-        _call("mount", b"tmpfs", path, b"tmpfs", flags, os.fsencode(order["options"]))
+        _call("mount", b"tmpfs", path, b"tmpfs", flags, os.fsencode(command["options"]))
     else:
         _call("umount2", path, _MNT_DETACH)
 
 
-def obey(line: str) -> dict[str, object]:
+def respond_to(line: str) -> dict[str, object]:
     """Perform one command; return `{}`, or the number and the text of its error."""
     try:
         perform(json.loads(line))
@@ -81,7 +81,7 @@ def main() -> None:
             return
         send({})
         for line in sys.stdin:
-            send(obey(line))
+            send(respond_to(line))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The ports of the router: TUN devices by address, packets that wait, and the sockets that are made in namespaces."""
+"""The ports of the router: TUN devices by address, delayed packets, and sockets in namespaces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["Devices", "Port"]
 
 MAX_PACKET_BYTES = 65536
 MAX_WAITING = 100_000
-"""Delayed packets; more are dropped, as by a full queue."""
+"""The greatest number of delayed packets; more are dropped, as by a full queue."""
 _BATCH = 64
-"""Packets that are read from one device before the next one has its turn."""
+"""The number of packets that are read from one device before the next one is served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,19 @@ class Port:
 
 
 class Devices:
-    """All ports; moves packets between them as `router` says."""
+    """All ports; moves packets between them by the decisions of `router`."""
 
     def __init__(self, router: Router, home: int) -> None:
         self.router = router
         self.home = home
         self.ports: dict[int, Port] = {}
-        """By device."""
+        """The ports by device."""
         self._by_address: dict[bytes, Port] = {}
         self._waiting: list[tuple[float, int, Delivery]] = []
         self._numbers = itertools.count()
 
     def add(self, namespace: int, device: int, addresses: Sequence[bytes], node: str) -> Port:
-        """Make a port known under its addresses."""
+        """Add a port with its addresses."""
         port = Port(namespace, device, frozenset(addresses))
         self.ports[device] = port
         for address in addresses:
@@ -53,7 +53,7 @@ class Devices:
         return port
 
     def remove(self, address: bytes) -> int | None:
-        """Close the port of an address; return its device, which is closed, or `None` where there is none."""
+        """Close the port of an address; returns its closed device, or `None` if there is none."""
         port = self._by_address.get(address)
         if port is None:
             return None
@@ -67,7 +67,7 @@ class Devices:
         return port.device
 
     def receive(self, device: int, now: float) -> None:
-        """Route the packets that wait in a device."""
+        """Route the pending packets of a device."""
         port = self.ports.get(device)
         if port is None:
             return
@@ -85,7 +85,7 @@ class Devices:
                 heapq.heappush(self._waiting, (now + delivery.delay, next(self._numbers), delivery))
 
     def flush(self, now: float) -> float | None:
-        """Send what has waited long enough; return the seconds until the next packet is due."""
+        """Send the delayed packets that are due; return the seconds until the next one is due."""
         while self._waiting and self._waiting[0][0] <= now:
             self._send(heapq.heappop(self._waiting)[2])
         return self._waiting[0][0] - now if self._waiting else None
@@ -93,13 +93,13 @@ class Devices:
     def _send(self, delivery: Delivery) -> None:
         port = self._by_address.get(delivery.address)
         if port is not None:
-            with contextlib.suppress(OSError):  # a full queue, or a device that is down
+            with contextlib.suppress(OSError):  # A full queue, or a device that is down.
                 os.write(port.device, delivery.packet)
 
     def open_socket(
         self, within: bytes | None, kind: int, bound: tuple[str, int] | None, *, listen: bool
     ) -> socket.socket:
-        """Return a socket in the namespace of an address, or in the cluster's own; raises `OSError`."""
+        """Return a socket in the namespace of an address, or in that of the cluster; raises `OSError`."""
         namespace = self.home if within is None else self._namespace(within)
         context = contextlib.nullcontext() if within is None else namespaces.entered(namespace, self.home)
         with context:

@@ -12,25 +12,25 @@ __all__ = ["Faults", "Rule"]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens to packets from a source to a destination; an empty set stands for every address."""
+    """A fault of packets from sources to destinations; an empty set matches each address."""
 
     sources: frozenset[bytes]
     destinations: frozenset[bytes]
     drop: float = 0.0
-    """The share of packets that is lost, 0 to 1."""
+    """The share of packets that are dropped, from 0 to 1."""
     delay_seconds: float = 0.0
     jitter_seconds: float = 0.0
-    """Added to the delay at random, between 0 and this."""
+    """The greatest random addition to the delay."""
 
     def applies(self, source: bytes, destination: bytes) -> bool:
-        """Return whether the rule is about these addresses."""
+        """Return whether the rule applies to these addresses."""
         return (not self.sources or source in self.sources) and (
             not self.destinations or destination in self.destinations
         )
 
 
 def rule_of(fields: Mapping[str, Any]) -> Rule:
-    """Return the rule that a control message describes."""
+    """Return the rule in a control message."""
     return Rule(
         frozenset(map(bytes.fromhex, fields["sources"])),
         frozenset(map(bytes.fromhex, fields["destinations"])),
@@ -41,7 +41,7 @@ def rule_of(fields: Mapping[str, Any]) -> Rule:
 
 
 class Faults:
-    """The rules that hold at present."""
+    """The active rules."""
 
     def __init__(self, gateway: bytes, rng: random.Random) -> None:
         self._gateway = gateway
@@ -49,9 +49,9 @@ class Faults:
         self._rng = rng
 
     def delay(self, source: bytes, destination: bytes) -> float | None:
-        """Return the seconds by which a packet is late; `None` for a packet that is lost.
+        """Return the delay of a packet in seconds; `None` for a dropped packet.
 
-        Packets from and to the gateway are never affected: they belong to the nodes' own probes.
+        Packets from and to the gateway are never affected, because they belong to probes of the nodes.
         """
         total = 0.0
         if self._gateway in (source, destination):

@@ -1,4 +1,4 @@
-"""Connections through Services: what their packets are translated to, in both directions (as conntrack does)."""
+"""Connections through Services: address translation of their packets in both directions, as conntrack does."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Flow:
     """One connection, or one exchange of datagrams."""
 
     key: bytes
-    """Of the client's packets."""
+    """The key of the client's packets."""
     translated: bytes
     used: float
     endpoint: Endpoint
     service: bytes
     closed: set[bytes] = field(default_factory=set[bytes])
-    """The directions that have ended."""
+    """The keys of the directions that have ended."""
 
 
 class Flows:
@@ -46,7 +46,7 @@ class Flows:
         return len(self._table) // 2
 
     def translation(self, packet: bytes, key: bytes, node: str, now: float) -> tuple[bytes, bool] | None:
-        """Return the key that a packet gets, and whether it is a reply; `None` where it stays as it is.
+        """Return the translated key of a packet, and whether it is a reply; `None` if it is not translated.
 
         Raises `Refused`.
         """
@@ -63,7 +63,7 @@ class Flows:
         return (self._open(key, service, node, now), False) if self._services.get(service) is not None else None
 
     def _stale(self, packet: bytes, flow: Flow) -> bool:
-        """Return whether a packet of the client begins something new."""
+        """Return whether a packet of the client starts a new connection."""
         if flow.key[0] == TCP:
             if not starts_connection(packet):
                 return False
@@ -91,7 +91,7 @@ class Flows:
         self._table.pop(reply_key(flow.translated), None)
 
     def expire(self, now: float) -> None:
-        """Forget flows that have been idle for too long."""
+        """Remove flows that have been idle for too long."""
         for key, (_, flow) in list(self._table.items()):
             idle = now - flow.used
             limit = TCP_IDLE_SECONDS if key[0] == TCP else UDP_IDLE_SECONDS

@@ -1,7 +1,7 @@
-"""The router as a program: packets from devices, orders from the cluster, until the cluster goes.
+"""The main loop of the router: reads packets from devices and commands from the cluster, until the cluster ends.
 
-Orders and answers are JSON, each after its length in four bytes, on one end of a socket pair; descriptors go with
-answers (SCM_RIGHTS). The end of that connection is the end of the program.
+Commands and responses are JSON, each after its length in four bytes, on a socket pair. Responses can carry descriptors
+(SCM_RIGHTS). The program ends when the connection ends.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ _KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
 
 class Control:
-    """Carries out orders."""
+    """Performs commands."""
 
     def __init__(self, devices: Devices, poll: select.epoll) -> None:
         self._devices = devices
         self._poll = poll
 
-    def perform(self, order: dict[str, Any]) -> tuple[dict[str, Any], list[int], list[socket.socket]]:
-        """Do what an order says; return the answer, and descriptors and sockets that go with it."""
+    def perform(self, command: dict[str, Any]) -> tuple[dict[str, Any], list[int], list[socket.socket]]:
+        """Perform a command; return the response, and its descriptors and sockets."""
         router = self._devices.router
-        match order.pop("what"):
+        match command.pop("what"):
             case "add":
-                addresses = [bytes.fromhex(address) for address in order["addresses"]]
+                addresses = [bytes.fromhex(address) for address in command["addresses"]]
                 namespace, device = namespaces.create(self._devices.home, addresses)
-                self._devices.add(namespace, device, addresses, order["node"])
+                self._devices.add(namespace, device, addresses, command["node"])
                 self._poll.register(device, select.EPOLLIN)
                 return {}, [namespace], []
             case "remove":
-                self._devices.remove(bytes.fromhex(order["address"]))
+                self._devices.remove(bytes.fromhex(command["address"]))
             case "socket":
-                within = bytes.fromhex(order["within"]) if order["within"] else None
-                bound = (order["host"], order["port"]) if order["host"] else None
-                made = self._devices.open_socket(within, _KINDS[order["kind"]], bound, listen=order["listen"])
+                within = bytes.fromhex(command["within"]) if command["within"] else None
+                bound = (command["host"], command["port"]) if command["host"] else None
+                made = self._devices.open_socket(within, _KINDS[command["kind"]], bound, listen=command["listen"])
                 return {}, [made.fileno()], [made]
             case "service":
-                entries = {bytes.fromhex(key): service_of(fields) for key, fields in order["entries"].items()}
-                router.services.set(order["name"], entries)
+                entries = {bytes.fromhex(key): service_of(fields) for key, fields in command["entries"].items()}
+                router.services.set(command["name"], entries)
             case "policies":
-                router.policies.set(order["pods"])
+                router.policies.set(command["pods"])
             case "faults":
-                router.faults.rules = tuple(map(rule_of, order["rules"]))
+                router.faults.rules = tuple(map(rule_of, command["rules"]))
             case other:
-                raise ValueError(f"no such order: {other}")
+                raise ValueError(f"no such command: {other}")
         return {}, [], []
 
 
@@ -76,8 +76,8 @@ def _answer(connection: socket.socket, answer: dict[str, Any], descriptors: list
         connection.sendall(message[sent:])
 
 
-def _orders(connection: socket.socket, buffer: bytearray) -> list[dict[str, Any]] | None:
-    """Return the orders that have arrived; `None` at the end of the connection."""
+def _commands(connection: socket.socket, buffer: bytearray) -> list[dict[str, Any]] | None:
+    """Return the received commands; `None` at the end of the connection."""
     data = connection.recv(1 << 20)
     if not data:
         return None
@@ -89,9 +89,9 @@ def _orders(connection: socket.socket, buffer: bytearray) -> list[dict[str, Any]
     return found
 
 
-def _perform(connection: socket.socket, control: Control, order: dict[str, Any]) -> None:
+def _perform(connection: socket.socket, control: Control, command: dict[str, Any]) -> None:
     try:
-        answer, descriptors, sockets = control.perform(order)
+        answer, descriptors, sockets = control.perform(command)
     except (OSError, ValueError, KeyError, TypeError) as problem:
         number = problem.errno if isinstance(problem, OSError) else None
         text = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
@@ -103,7 +103,7 @@ def _perform(connection: socket.socket, control: Control, order: dict[str, Any])
 
 
 def _set_up(connection: socket.socket, settings: dict[str, Any]) -> Devices:
-    """Enter the cluster's own namespaces and make the gateway's port; tells the cluster of both."""
+    """Create the namespaces of the cluster and the port of the gateway, and send both to the cluster."""
     flags = namespaces.CLONE_NEWNET | (namespaces.CLONE_NEWUSER if os.geteuid() else 0)
     namespaces.enter_new(flags)
     # After the change of user namespace, which clears it.
@@ -119,7 +119,7 @@ def _set_up(connection: socket.socket, settings: dict[str, Any]) -> Devices:
 
 
 def serve(descriptor: int, settings: dict[str, Any]) -> None:
-    """Route until the connection ends. Problems of the beginning are told on it."""
+    """Route until the connection ends. Errors of the start are sent on the connection."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     connection = socket.socket(fileno=descriptor)
@@ -142,11 +142,11 @@ def serve(descriptor: int, settings: dict[str, Any]) -> None:
             if file != connection.fileno():
                 devices.receive(file, now)
                 continue
-            orders = _orders(connection, buffer)
-            if orders is None:
+            commands = _commands(connection, buffer)
+            if commands is None:
                 return
-            for order in orders:
-                _perform(connection, control, order)
+            for command in commands:
+                _perform(connection, control, command)
         if now >= expire_at:
             devices.router.flows.expire(now)
             devices.router.services.expire(now)

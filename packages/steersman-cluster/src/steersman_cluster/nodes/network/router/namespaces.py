@@ -50,7 +50,7 @@ def own(kind: str) -> int:
 
 @contextlib.contextmanager
 def entered(namespace: int, home: int) -> Generator[None]:
-    """Be in another network namespace for the time of a block."""
+    """Enter another network namespace for the time of a block."""
     _call("setns", namespace, CLONE_NEWNET)
     try:
         yield
@@ -73,7 +73,7 @@ def create(home: int, addresses: Sequence[bytes]) -> tuple[int, int]:
 
 
 def configure(addresses: Sequence[bytes]) -> int:
-    """Set up loopback and `eth0` in the present network namespace; return the TUN device behind `eth0`."""
+    """Set up loopback and `eth0` in the current network namespace; return the TUN device of `eth0`."""
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         fcntl.ioctl(device, _TUNSETIFF, struct.pack("16sH14x", b"eth0", _IFF_TUN | _IFF_NO_PI))
@@ -104,7 +104,7 @@ def _up(control: socket.socket, name: bytes) -> None:
 
 
 def _default_route(control: socket.socket) -> None:
-    """Add a route to everything through `eth0` (struct rtentry of a 64-bit kernel)."""
+    """Add the default route through `eth0` (struct rtentry of a 64-bit kernel)."""
     name = ctypes.create_string_buffer(b"eth0")
     anywhere = struct.pack("HH4s8x", socket.AF_INET, 0, b"\0\0\0\0")
     entry = struct.pack(

@@ -34,7 +34,7 @@ def flow_key(packet: bytes) -> bytes | None:
 
 
 def reply_key(key: bytes) -> bytes:
-    """Return the key of the packets that answer those with this key."""
+    """Return the key of the replies to packets with this key."""
     return key[0:1] + key[5:9] + key[1:5] + key[11:13] + key[9:11]
 
 
@@ -72,7 +72,7 @@ def _adjusted(checksum: int, old: bytes, new: bytes) -> int:
 
 
 def translate(packet: bytes, key: bytes) -> bytes:
-    """Return the packet with the addresses and ports of `key`, and with checksums that fit."""
+    """Return the packet with the addresses and ports of `key`, and with valid checksums."""
     changed = bytearray(packet)
     ports = (packet[0] & 15) * 4
     old, new = packet[12:20], key[1:9]
@@ -82,14 +82,14 @@ def translate(packet: bytes, key: bytes) -> bytes:
     before = int.from_bytes(packet[checksum_at : checksum_at + 2])
     old_ports, new_ports = packet[ports : ports + 4], key[9:13]
     changed[ports : ports + 4] = new_ports
-    if packet[9] == TCP or before:  # a UDP checksum of zero means that there is none
+    if packet[9] == TCP or before:  # A UDP checksum of zero means that there is none.
         after = _adjusted(before, old + old_ports, new + new_ports)
         struct.pack_into("!H", changed, checksum_at, 0xFFFF if packet[9] == UDP and after == 0 else after)
     return bytes(changed)
 
 
 def unreachable(packet: bytes, source: bytes, code: int) -> bytes | None:
-    """Return the ICMP error "destination unreachable" for a packet; `None` where RFC 1122 forbids one."""
+    """Return the ICMP error "destination unreachable" for a packet; `None` if RFC 1122 forbids one."""
     header = (packet[0] & 15) * 4
     if packet[9] == ICMP and (len(packet) <= header or packet[header] != 8):
         return None

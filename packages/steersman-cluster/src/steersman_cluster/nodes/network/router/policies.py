@@ -1,4 +1,4 @@
-"""NetworkPolicies in the router: which packets may pass, with the replies to those that passed."""
+"""NetworkPolicies in the router: the allowed packets, and the replies to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_CONNECTIONS = 65536
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Addresses, or networks without parts of them, and ports that are allowed; `None` stands for all."""
+    """Allowed addresses or networks (with exceptions), and allowed ports; `None` for all."""
 
     addresses: frozenset[bytes] | None
     networks: tuple[tuple[ipaddress.IPv4Network, tuple[ipaddress.IPv4Network, ...]], ...] = ()
@@ -25,7 +25,7 @@ class Rule:
     """Protocol, first and last port."""
 
     def allows(self, other: bytes, protocol: int, port: int) -> bool:
-        """Return whether a packet from or to another address is allowed, at the port that it goes to."""
+        """Return whether a packet from or to another address is allowed at its destination port."""
         if self.ports is not None and not any(p == protocol and a <= port <= z for p, a, z in self.ports):
             return False
         if self.addresses is None or other in self.addresses:
@@ -35,7 +35,7 @@ class Rule:
 
 
 def rules_of(fields: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """Return the rules that a control message describes."""
+    """Return the rules in a control message."""
 
     def network(text: str) -> ipaddress.IPv4Network:
         return ipaddress.IPv4Network(text, strict=False)
@@ -54,19 +54,19 @@ def rules_of(fields: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
 
 
 class Policies:
-    """The rules of all Pods that a policy selects, and the connections that they have allowed."""
+    """The rules of all Pods that a policy selects, and the allowed connections."""
 
     def __init__(self, exempt: frozenset[bytes]) -> None:
         self.ingress: dict[bytes, tuple[Rule, ...]] = {}
         self.egress: dict[bytes, tuple[Rule, ...]] = {}
         self._exempt = exempt
-        """Addresses that no policy is about: of the nodes' own probes, and of Pods that reach themselves."""
+        """Addresses without policies: those of probes, and of Pods that connect to themselves."""
         self._selected: frozenset[bytes] = frozenset()
-        """The Pods that a policy selects: replies to what they send are known only when all of it is noted."""
+        """The Pods that a policy selects; all their packets are recorded, so that replies to them are recognised."""
         self._connections: dict[bytes, float] = {}
 
     def set(self, pods: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replace all rules: by address in hexadecimal, those for `ingress` and `egress`, where there are any."""
+        """Replace all rules: the optional rules for `ingress` and `egress` by address in hexadecimal."""
         self.ingress = {bytes.fromhex(a): rules_of(r["ingress"]) for a, r in pods.items() if "ingress" in r}
         self.egress = {bytes.fromhex(a): rules_of(r["egress"]) for a, r in pods.items() if "egress" in r}
         self._selected = frozenset((*self.ingress, *self.egress))
@@ -80,7 +80,7 @@ class Policies:
             return True
         key = flow_key(packet)
         if key is None:
-            return packet[9] == ICMP  # errors belong to connections that are allowed
+            return packet[9] == ICMP  # ICMP errors belong to allowed connections.
         if reply_key(key) in self._connections:
             self._connections[reply_key(key)] = now
             return True
@@ -96,7 +96,7 @@ class Policies:
         return passes
 
     def expire(self, now: float) -> None:
-        """Forget connections that have been idle for too long."""
+        """Remove connections that have been idle for too long."""
         for key, used in list(self._connections.items()):
             if now - used > IDLE_SECONDS:
                 del self._connections[key]

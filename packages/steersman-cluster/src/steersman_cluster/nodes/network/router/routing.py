@@ -1,4 +1,4 @@
-"""Where each packet goes: a pure decision over ports, Services and faults; no device and no clock."""
+"""Decides the destination of each packet from ports, Services, policies and faults, without devices and clocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Delivery", "Router"]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A packet for the port of an address, `delay` seconds from now."""
+    """A packet for the port of an address, to send after `delay` seconds."""
 
     address: bytes
     packet: bytes
@@ -32,7 +32,7 @@ class Delivery:
 
 
 class Router:
-    """Decides about packets; `gateway` is the address from which ICMP errors come."""
+    """Routes packets; `gateway` is the source address of ICMP errors."""
 
     def __init__(self, gateway: bytes, rng: random.Random) -> None:
         self.gateway = gateway
@@ -44,7 +44,7 @@ class Router:
         self.policies = Policies(frozenset([gateway, HAIRPIN_ADDRESS]))
 
     def route(self, packet: bytes, sources: frozenset[bytes], now: float) -> Delivery | None:
-        """Return what happens to a packet that came from the port of `sources`; `None` if it is dropped."""
+        """Return the delivery of a packet from the port with the addresses `sources`; `None` if it is dropped."""
         if len(packet) < MIN_HEADER_BYTES or packet[0] >> 4 != 4 or packet[12:16] not in sources:
             return None
         source, checked = packet[12:16], packet
@@ -56,7 +56,7 @@ class Router:
                 return self._error(packet, PORT_UNREACHABLE)
             if translated is not None:
                 packet = translate(packet, translated[0])
-                checked = checked if translated[1] else packet  # policies are about Pods, not about Services
+                checked = checked if translated[1] else packet  # Policies apply to addresses of Pods, not of Services.
         destination = packet[16:20]
         if destination not in self.nodes:
             return self._unknown(packet, destination)

@@ -1,4 +1,4 @@
-"""Services as the router sees them: an address and a port that stand for one of several endpoints."""
+"""Services in the router: an address and port with several endpoints."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Service:
 
     endpoints: tuple[Endpoint, ...] = ()
     affinity_seconds: float = 0.0
-    """How long a client keeps its endpoint; 0 without session affinity."""
+    """Seconds for which a client keeps its endpoint; 0 without session affinity."""
     local: bool = False
     """Whether only endpoints on the client's node are used."""
 
 
 def service_of(fields: Mapping[str, Any]) -> Service:
-    """Return the Service that a control message describes."""
+    """Return the Service in a control message."""
     endpoints = tuple(
         Endpoint(bytes.fromhex(address), int(port).to_bytes(2), node) for address, port, node in fields["endpoints"]
     )
@@ -39,7 +39,7 @@ def service_of(fields: Mapping[str, Any]) -> Service:
 
 
 class Services:
-    """All Services by protocol, address and port (7 bytes); chooses endpoints."""
+    """All Services by protocol, address and port (7 bytes), with the choice of endpoints."""
 
     def __init__(self, rng: random.Random) -> None:
         self.by_name: dict[str, dict[bytes, Service]] = {}
@@ -52,11 +52,11 @@ class Services:
         return address in self._addresses
 
     def get(self, key: bytes) -> Service | None:
-        """Return the Service at protocol, address and port."""
+        """Return the Service of a protocol, address and port."""
         return self._table.get(key)
 
     def set(self, name: str, entries: Mapping[bytes, Service]) -> None:
-        """Replace all entries of one Service; none removes it."""
+        """Replace all entries of one Service; an empty mapping removes it."""
         for key in self.by_name.pop(name, {}):
             self._table.pop(key, None)
             address = key[1:5]
@@ -70,7 +70,7 @@ class Services:
             self._addresses[key[1:5]] = self._addresses.get(key[1:5], 0) + 1
 
     def choose(self, key: bytes, client: bytes, node: str, now: float) -> Endpoint | None:
-        """Return the endpoint for a new connection of a client on a node; `None` where there is none."""
+        """Return the endpoint for a new connection of a client on a node; `None` if there is none."""
         service = self._table.get(key)
         if service is None:
             return None
@@ -88,7 +88,7 @@ class Services:
         return chosen
 
     def expire(self, now: float, seconds: float = 24 * 3600.0) -> None:
-        """Forget clients that have not connected for so long."""
+        """Remove the affinity of clients that have not connected for this number of seconds."""
         for key, (_, used) in list(self._clients.items()):
             if now - used > seconds:
                 del self._clients[key]
