@@ -27,7 +27,6 @@ STEPS: Final = (
     ("asyncio and ssl", "import asyncio, ssl"),
     ("msgspec", "import msgspec"),
     ("zstandard", "import zstandard"),
-    ("structlog", "import steersman.telemetry.plain_structlog"),
     ("models", "import steersman.models"),
     ("client", "import steersman.client"),
     ("controller and cache", "import steersman.controller, steersman.cache"),

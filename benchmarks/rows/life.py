@@ -7,21 +7,32 @@ import sys
 import time
 
 from benchmarks.harness import ROOT, Bench, BenchmarkError
+from benchmarks.procfs import cpu_seconds, proportional_bytes, wakeups
 from benchmarks.rows.model import Numbers, Size
 from benchmarks.rows.steps import fill, settled, silent
 
+_PAUSE = 0.5
+"""Seconds after the last question to a peer, before its wake-ups are counted."""
+
 
 def idle(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
-    """A controller with one object and nothing to do, for so many seconds as the size has events."""
+    """A controller with one object and nothing to do, for so many seconds as the size has events.
+
+    CPU time and wake-ups are the kernel's; nothing is asked of the peer meanwhile.
+    """
     count = fill(bench, peer, size, seed)
     with bench.peer(peer, size.kind, "patch") as process:
         settled(process, size, "patch", count)
-        before = process.ask("settle")
+        settled_mark = process.ask("settle")
+        time.sleep(_PAUSE)
+        began, woken, used = time.monotonic(), wakeups(process.pid), cpu_seconds(process.pid)
         time.sleep(size.events)
-        after = process.ask("mark")
+        seconds = time.monotonic() - began
         return {
-            "rss_mb": after["rss"] / 1e6,
-            "cpu_ms_per_s": (after["cpu"] - before["cpu"]) / (after["wall"] - before["wall"]) * 1e3,
+            "rss_mb": settled_mark["rss"] / 1e6,
+            "pss_mb": proportional_bytes(process.pid) / 1e6,
+            "cpu_ms_per_s": (cpu_seconds(process.pid) - used) / seconds * 1e3,
+            "wakeups_per_min": (wakeups(process.pid) - woken) / seconds * 60,
         }
 
 
@@ -53,8 +64,7 @@ def shutdown(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
 _IMPORT = """
 import resource, time
 start = time.perf_counter()
-import steersman
-from steersman.k8s import Pod
+from steersman import Context, Model, Operator, Resource
 wall = time.perf_counter() - start
 usage = resource.getrusage(resource.RUSAGE_SELF)
 rss = int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
@@ -63,7 +73,7 @@ print(wall * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3, rss / 1e6)
 
 
 def imports(_bench: Bench, peer: str, _size: Size, _seed: int) -> Numbers:
-    """`import steersman` and the Pod type in a fresh interpreter (bytecode compiled before)."""
+    """The operator API in a fresh interpreter, over the bare interpreter (bytecode compiled before)."""
     del peer
     done = subprocess.run([sys.executable, "-c", _IMPORT], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -22,7 +22,6 @@ API = "from steersman import Context, Model, Operator, Resource"
 
 DISTRIBUTIONS = {
     "msgspec": "structs and JSON",
-    "structlog": "logs",
     "zstandard": "compression of cached objects",
 }
 """The packages of others that the operator API loads."""

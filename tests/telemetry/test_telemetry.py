@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+import structlog
 
 from steersman.telemetry import log, metrics
 
@@ -19,9 +20,9 @@ def test_a_json_line_carries_the_context_that_was_bound():
     out = io.StringIO()
     log.configure(format="json", stream=out)
     logger = log.get_logger("tests")
-    tokens = log.bind(reconcile_id="r1", namespace="default")
+    tokens = structlog.contextvars.bind_contextvars(reconcile_id="r1", namespace="default")
     logger.info("applied", kind="Deployment")
-    log.unbind(tokens)
+    structlog.contextvars.reset_contextvars(**tokens)
     logger.info("idle")
     applied, idle = lines(out)
     assert applied["event"] == "applied"

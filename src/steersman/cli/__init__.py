@@ -18,7 +18,8 @@ def main() -> None:
 
     from steersman.telemetry import startup_level
 
-    startup_level.level = "debug" if "--debug" in sys.argv else "warning"
+    if sys.argv[1:2] != ["run"]:  # `run` configures its log first of all, and needs no console in a Pod
+        startup_level.level = "debug" if "--debug" in sys.argv else "warning"
     from steersman.cli.dispatch import run
 
     try:

@@ -1,38 +1,35 @@
 """Structured logs: JSON in a cluster, colour on a terminal, and one reconcile ID in all lines of a reconcile.
 
-The context (kind, namespace, name, reconcile ID) is in context variables, so that lines of libraries that a reconcile
+The context (kind, namespace, name, reconcile ID) is in a context variable, so that lines of libraries that a reconcile
 calls have it too.
+
+JSON lines need no structlog. It is loaded for consoles, and once the program imports it, all lines go through it.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from contextvars import ContextVar
-from typing import Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO
 
 from steersman.telemetry import startup_level
-from steersman.telemetry.plain_structlog import structlog
+from steersman.telemetry.json_lines import JsonFormatter, JsonLines
+from steersman.telemetry.log_context import CONTEXT, context_fields
+from steersman.telemetry.structlog_import import on_import
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 __all__ = [
     "CONTEXT",
     "Logger",
-    "bind",
     "configure",
     "get_logger",
     "is_silent",
-    "merge_context",
-    "unbind",
     "use_library_defaults",
 ]
 
-_LIBRARY = "steersman"
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
-
-
-CONTEXT: ContextVar[Callable[[], Mapping[str, Any]] | None] = ContextVar("steersman_log_context", default=None)
-"""Returns the values of a line when it is written, for loops whose values change more often than they log."""
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 class Logger(Protocol):
@@ -59,13 +56,67 @@ class Logger(Protocol):
         ...
 
 
-class _SilentLogger:
-    """The logger of Steersman in a program that has not configured logging; every line is dropped."""
+class _Settings(NamedTuple):
+    level: int
+    out: TextIO
+    console: bool
 
-    def _ignore(self, *_values: object, **_fields: object) -> None:
-        pass
 
-    debug = info = warning = error = exception = critical = _ignore
+class _State:
+    """How this process logs."""
+
+    settings: _Settings | None = None
+    """The arguments of the last `configure`."""
+    lines: JsonLines | None = None
+    """The writer of lines without structlog."""
+    structlog: ModuleType | None = None
+    """`steersman.telemetry.structlog_config`, once structlog is loaded."""
+    loading = False
+
+
+class _Logger:
+    """Logs through structlog where it is loaded, as JSON lines where logging is configured, and else not at all."""
+
+    __slots__ = ("_component", "_structured")
+
+    def __init__(self, component: str) -> None:
+        self._component = component
+        self._structured: Any = None
+
+    def debug(self, event: str, **values: Any) -> None:
+        if _State.structlog is not None:
+            self._through(_State.structlog).debug(event, **values)
+        elif _State.lines is not None:
+            _State.lines.write(10, "debug", self._component, event, values)
+
+    def info(self, event: str, **values: Any) -> None:
+        if _State.structlog is not None:
+            self._through(_State.structlog).info(event, **values)
+        elif _State.lines is not None:
+            _State.lines.write(20, "info", self._component, event, values)
+
+    def warning(self, event: str, **values: Any) -> None:
+        if _State.structlog is not None:
+            self._through(_State.structlog).warning(event, **values)
+        elif _State.lines is not None:
+            _State.lines.write(30, "warning", self._component, event, values)
+
+    def error(self, event: str, **values: Any) -> None:
+        if _State.structlog is not None:
+            self._through(_State.structlog).error(event, **values)
+        elif _State.lines is not None:
+            _State.lines.write(40, "error", self._component, event, values)
+
+    def exception(self, event: str, **values: Any) -> None:
+        if _State.structlog is not None:
+            self._through(_State.structlog).exception(event, **values)
+        elif _State.lines is not None:
+            _State.lines.write(40, "error", self._component, event, {"exc_info": True, **values})
+
+    def _through(self, config: ModuleType) -> Any:
+        if self._structured is None:
+            self._structured = config.logger_of(self._component)
+        return self._structured
 
 
 def get_logger(name: str) -> Logger:
@@ -73,27 +124,7 @@ def get_logger(name: str) -> Logger:
 
     Calls below the configured level are cheap.
     """
-    use_library_defaults()
-    return cast(Logger, structlog.get_logger(_LIBRARY, component=name))
-
-
-def bind(**values: Any) -> Mapping[str, Any]:
-    """Add values to every line of this context; return the tokens for `unbind`."""
-    return structlog.contextvars.bind_contextvars(**values)
-
-
-def unbind(tokens: Mapping[str, Any]) -> None:
-    """Remove the values that `bind` added."""
-    structlog.contextvars.reset_contextvars(**tokens)
-
-
-def merge_context(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add the values of `CONTEXT` to a line; values of the line take precedence. A structlog processor.
-
-    `configure` installs it. Programs that configure structlog themselves add it after `merge_contextvars`.
-    """
-    ask = CONTEXT.get()
-    return event if ask is None else {**ask(), **event}
+    return _Logger(name)
 
 
 def configure(*, level: str = "info", format: str = "auto", stream: TextIO | None = None) -> None:
@@ -108,34 +139,16 @@ def configure(*, level: str = "info", format: str = "auto", stream: TextIO | Non
         raise ValueError(f"log format {format!r}: use auto, json or console")
     out = stream or sys.stderr
     console = format == "console" or (format == "auto" and out.isatty())
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        merge_context,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    final: list[Any] = (
-        # Plain tracebacks: pretty ones show the values of local variables, and with them Secrets and tokens.
-        [structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)]
-        if console
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
-    )
-    structlog.configure(
-        processors=[*shared, *final],
-        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=out),
-        cache_logger_on_first_use=False,
-    )
+    _State.settings = settings = _Settings(_LEVELS[level], out, console)
+    if console or _State.structlog is not None:
+        _use_structlog()
+        return
+    _State.lines = JsonLines(settings.level, out, context_fields)
     handler = logging.StreamHandler(out)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
-        )
-    )
+    handler.setFormatter(JsonFormatter(context_fields))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(max(_LEVELS[level], logging.WARNING))
+    root.setLevel(max(settings.level, logging.WARNING))
 
 
 def use_library_defaults() -> None:
@@ -144,32 +157,36 @@ def use_library_defaults() -> None:
     Lines of other loggers go where structlog writes them by default, with tracebacks that do not show the values of
     local variables: those may contain Secrets and tokens.
     """
-    if structlog.is_configured():
-        return
-    render = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    from steersman.telemetry import structlog_config
 
-    def render_unless_silent(logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
-        if isinstance(logger, _SilentLogger):
-            raise structlog.DropEvent
-        return render(logger, method, event)
-
-    processors = structlog.get_config()["processors"]
-    structlog.configure(
-        processors=[
-            render_unless_silent if isinstance(each, structlog.dev.ConsoleRenderer) else each for each in processors
-        ],
-        logger_factory=_create_library_logger,
-    )
+    structlog_config.use_library_defaults()
 
 
 def is_silent() -> bool:
     """Return whether Steersman writes no log lines, because the program has not configured logging."""
-    return structlog.get_config()["logger_factory"] is _create_library_logger
+    if _State.structlog is None:
+        return _State.lines is None
+    from steersman.telemetry import structlog_config
+
+    return structlog_config.is_silent()
 
 
-def _create_library_logger(*names: object) -> object:
-    return _SilentLogger() if _LIBRARY in names else structlog.PrintLogger()
+def _use_structlog() -> None:
+    """Send all lines through structlog, with the settings of the last `configure`."""
+    if _State.loading:
+        return  # The import of structlog by this function itself.
+    _State.loading = True
+    try:
+        from steersman.telemetry import structlog_config
+    finally:
+        _State.loading = False
+    _State.structlog = structlog_config
+    if (settings := _State.settings) is not None:
+        structlog_config.configure(settings.level, settings.out, console=settings.console)
+    else:
+        structlog_config.use_library_defaults()
 
 
+on_import(_use_structlog)
 if startup_level.level is not None:
     configure(level=startup_level.level, format="console")
