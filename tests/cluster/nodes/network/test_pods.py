@@ -1,14 +1,11 @@
 """Pods with networks of their own: real processes, names, Services and ways in, on the embedded cluster."""
 
 import asyncio
+import errno
 import json
 import os
-import signal
 import socket
-import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 
 import pytest
 
@@ -167,75 +164,22 @@ def test_endpoints_that_are_not_ready_have_names_only_when_they_are_published(po
     assert "error" in pods.ask("client", "lookup/hidden")
 
 
-@pytest.mark.slow
-def test_nothing_remains_after_the_cluster_is_killed(images: Path) -> None:
-    text = f"""
-import json, sys
-from pathlib import Path
-from steersman.testing.embedded import EmbeddedCluster
-cluster = EmbeddedCluster.start(node_kind="process", images=Path({str(images)!r}), network="namespaces")
-body = json.loads({json.dumps(json.dumps(pod("web")))})
-cluster.call("POST", "/api/v1/namespaces/default/pods", body)
-with cluster.test("default"):
-    cluster.wait("pod", "web", "Ready")
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    child = subprocess.Popen([sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        lines = iter(child.stdout.readline, "")
-        assert any(line == "ready\n" for line in lines)
-        below = descendants(child.pid)
-        inside = {network_of(pid) for pid in below} - {network_of(os.getpid())}
-        assert len(inside) >= 2, "the router and the Pod have networks of their own"
-        groups = {name for process in below for name in control_groups_of(process)}
-    finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        child.stdin.close()  # type: ignore[union-attr]
-        child.stdout.close()  # type: ignore[union-attr]
-    until(
-        lambda: [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if network_of(pid) in inside],
-        lambda left: not left,
-    )
-
-    until(lambda: groups & control_groups(), lambda left: not left)
-
-
-def control_groups() -> set[str]:
-    """The names of the control groups of all clusters on this machine."""
-    return {path.name for path in Path("/sys/fs/cgroup").glob("**/steersman-*")}
-
-
-def control_groups_of(pid: int) -> set[str]:
-    """The name of the cluster's control group that a process is in."""
-    try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
-    except OSError:
-        return set()
-    return {part for line in lines for part in line.split("/") if part.startswith("steersman-")}
-
-
-def network_of(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")
-    except OSError:
-        return ""
-
-
-def descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in map(int, (task / "children").read_text().split()):
-            found += [child, *descendants(child)]
-    return found
-
-
 def test_a_machine_without_namespaces_gets_a_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("steersman_cluster.nodes.network.detection.detect", lambda: "plain")
     with pytest.raises(NetworkError, match="use network=loopback"):
+        asyncio.run(start_network())
+
+
+def test_a_user_without_user_namespaces_gets_a_message_with_the_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused() -> None:
+        raise NetworkError(errno.ENOSPC, "unshare: No space left on device")
+
+    monkeypatch.setattr("steersman_cluster.nodes.network.detection.detect", lambda: "bubblewrap")
+    monkeypatch.setattr("steersman_cluster.nodes.network.detection.ClusterNetwork.start", refused)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(
+        NetworkError, match=r"user\.max_user_namespaces.* run the cluster as root, or use network=loopback"
+    ):
         asyncio.run(start_network())
 
 
