@@ -129,6 +129,8 @@ def environment(home: Path, *, clean: bool) -> dict[str, str]:
     """Return the variables of a user whose home directory is empty."""
     names = ("LANG", "LC_ALL", "GOFLAGS", "GOPROXY", "GOMODCACHE", "GOCACHE", "TERM")
     kept = {name: os.environ[name] for name in names if name in os.environ}
+    user = Path.home()
+    kept = {"GOCACHE": f"{user}/.cache/go-build", "GOMODCACHE": f"{user}/go/pkg/mod"} | kept
     kept |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{ROOT}.insteadOf", "GIT_CONFIG_VALUE_0": _CLONED}
     path = os.environ["PATH"]
     if clean:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,10 @@ import walk  # noqa: E402
 WALKS: Final = {
     "tutorials/first-operator.md": ("kubectl",),
     "tutorials/helloapp.md": ("kubectl", "jq"),
+    "tutorials/sidecarset.md": ("kubectl",),
     "tutorials/cronjob.md": ("kubectl", "git"),
+    "how-to/from-kopf.md": ("kubectl",),
+    "how-to/other-languages.md": ("kubectl", "jq", "go"),
 }
 """The pages, and the programs that they need beside Python."""
 
@@ -30,6 +34,8 @@ def test_a_reader_can_follow_the_page(page: str, tmp_path: Path) -> None:
     missing = [name for name in WALKS[page] if shutil.which(name) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
+    if "go" in WALKS[page] and not os.environ.get("STEERSMAN_WALK_GO"):
+        pytest.skip("downloads Go modules: set STEERSMAN_WALK_GO=1")
     if "git" in WALKS[page] and not (ROOT / ".git").exists():
         pytest.skip("needs the git checkout, which the page clones")
     place = tmp_path / "work"
@@ -92,11 +98,21 @@ def test_a_page_whose_command_fails_cannot_be_followed(tmp_path: Path) -> None:
         list(walk.walk(page, tmp_path, walk.environment(tmp_path, clean=False)))
 
 
-def test_every_command_of_a_tutorial_is_run_or_says_why_not() -> None:
+def test_every_command_of_a_tutorial_or_guide_is_run_or_says_why_not() -> None:
     followed = {DOCS / page for page in WALKS}
-    for page in sorted((DOCS / "tutorials").glob("*.md")):
+    for page in sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")]):
         commands = [step for step in walk.steps(page.read_text()) if isinstance(step, walk.Command)]
         assert not commands or page in followed, f"{page.name}: add it to WALKS"
+
+
+@pytest.mark.parametrize("record", sorted((DOCS / "walks").glob("*.txt")), ids=lambda path: path.stem)
+def test_a_recorded_walk_has_the_commands_of_its_page(record: Path) -> None:
+    (page,) = (DOCS / page for page in WALKS if Path(page).stem == record.stem)
+    commands = [step.text for step in walk.steps(page.read_text()) if isinstance(step, walk.Command)]
+    text = record.read_text()
+    recorded = [f"$ {command}\n" for command in commands]
+    assert text.count("\n$ ") + 1 == len(commands), "record it again: hack/walk.py --clean --record"
+    assert all(command in text for command in recorded)
 
 
 def test_the_file_of_the_first_tutorial_is_that_of_the_example() -> None:
