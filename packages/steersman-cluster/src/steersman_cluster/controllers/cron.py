@@ -1,8 +1,10 @@
 """Cron schedules: when a line such as `*/5 9-17 * * mon-fri` is due, in any time zone.
 
 Five fields (minute, hour, day of month, month, day of week) with lists, ranges, steps and names, words such as
-`@daily`, and `@every 1h30m`. Day of month and day of week are alternatives when both are restricted. Times that a
-clock skips when daylight saving begins are not due; those it passes twice are due once.
+`@daily`, and `@every 1h30m`, as the standard parser of robfig/cron reads them, which Kubernetes uses. Sunday is 0 and
+not 7. Day of month and day of week are alternatives when both are restricted: a field with `*` or `?` is not, but one
+with a step such as `*/2` is. Times that a clock skips when daylight saving begins are not due; those it passes twice
+are due once.
 """
 
 from __future__ import annotations
@@ -125,36 +127,37 @@ def parse(line: str, zone: tzinfo = UTC) -> Schedule:
     parts = _WORDS.get(line, line).split()
     if len(parts) != 5:
         raise ScheduleError(f"expected exactly 5 fields, found {len(parts)}: {line!r}")
-    fields = tuple(_field(text, *field) for text, field in zip(parts, _FIELDS, strict=True))
-    restricted = (parts[2][0] not in "*?", parts[4][0] not in "*?")
-    return Schedule(fields, restricted, zone, None)
+    found = [_field(text, *field) for text, field in zip(parts, _FIELDS, strict=True)]
+    restricted = (not found[2][1], not found[4][1])
+    return Schedule(tuple(values for values, _ in found), restricted, zone, None)
 
 
-def _field(text: str, name: str, low: int, high: int, words: dict[str, int]) -> frozenset[int]:
+def _field(text: str, name: str, low: int, high: int, words: dict[str, int]) -> tuple[frozenset[int], bool]:
+    """Return the values of a field, and whether it is unrestricted."""
     found: set[int] = set()
-    for part in text.split(","):
+    unrestricted = False
+    for part in filter(None, text.split(",")):
         span, slash, step_text = part.partition("/")
         step = _number(step_text, name, {}) if slash else 1
         if step == 0:
             raise ScheduleError(f"{name}: step of {part!r} must be more than 0")
-        if span in ("*", "?"):
+        start, dash, end = span.partition("-")
+        if start in ("*", "?"):
             first, last = low, high
+            unrestricted = unrestricted or step == 1
         else:
-            start, dash, end = span.partition("-")
             first = _number(start, name, words)
             last = _number(end, name, words) if dash else (high if slash else first)
-        if name == "day of week" and last == 7 and first == 7:
-            first = last = 0
         if first < low or last > high or first > last:
             raise ScheduleError(f"{name}: {part!r} is not within {low}-{high}")
         found.update(range(first, last + 1, step))
-    return frozenset(found)
+    return frozenset(found), unrestricted
 
 
 def _number(text: str, name: str, words: dict[str, int]) -> int:
     value = words.get(text.lower())
     if value is not None:
         return value
-    if not text.isdecimal():
+    if not text.removeprefix("+").isdecimal():
         raise ScheduleError(f"{name}: {text!r} is not a number")
     return int(text)
