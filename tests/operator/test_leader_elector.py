@@ -4,9 +4,10 @@ import asyncio
 import random
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ class Server:
 
     def store(self, record: LeaseRecord) -> LeaseRecord:
         self.revision += 1
-        self.record = replace(record, version=str(self.revision))
+        self.record = msgspec.structs.replace(record, version=str(self.revision))
         self.history.append((asyncio.get_running_loop().time(), record.holder))
         return self.record
 

@@ -15,8 +15,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from steersman.controller import RequeueError, Result, TerminalError
 from steersman.operator.declarations import Handler
@@ -39,7 +40,7 @@ def observe(operator: Operator, report: Report) -> None:
     """Wrap the function of every controller to report its results."""
     declared = operator._controllers  # pyright: ignore[reportPrivateUsage] - a debugger's privilege
     for name, declaration in declared.items():
-        declared[name] = replace(declaration, handler=_timed(declaration.handler, name, report))
+        declared[name] = msgspec.structs.replace(declaration, handler=_timed(declaration.handler, name, report))
 
 
 def _timed(handler: Handler, controller: str, report: Report) -> Handler:
@@ -70,7 +71,7 @@ def _timed(handler: Handler, controller: str, report: Report) -> Handler:
             tell(arguments, started, returned, None)
             return returned
 
-        return replace(handler, call=timed_async)
+        return msgspec.structs.replace(handler, call=timed_async)
 
     @functools.wraps(call)
     def timed(*arguments: Any) -> Any:
@@ -83,7 +84,7 @@ def _timed(handler: Handler, controller: str, report: Report) -> Handler:
         tell(arguments, started, returned, None)
         return returned
 
-    return replace(handler, call=timed)
+    return msgspec.structs.replace(handler, call=timed)
 
 
 def _result(returned: object, problem: BaseException | None) -> str:

@@ -7,8 +7,9 @@ user's code, for error messages. Nothing here runs anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from steersman.cache import IndexFunction
 from steersman.controller import Backoff, Debounce
@@ -37,8 +38,7 @@ class DeclarationError(TypeError):
     """A declaration is invalid; the message begins with the file, the line and the name of the function."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """The place of a declaration in the source."""
 
     file: str
@@ -53,8 +53,7 @@ class Place:
         return DeclarationError(f"{self}: {problem}")
 
 
-@dataclass(frozen=True, slots=True)
-class Handler:
+class Handler(msgspec.Struct, frozen=True):
     """A user's function, how to call it, and its place."""
 
     call: Callable[..., Any]
@@ -84,8 +83,7 @@ class Watch:
         return f"Watch({self.kind!r}, to={self.to!r}, where={self.where!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerDeclaration:
+class ControllerDeclaration(msgspec.Struct, frozen=True):
     """One controller: its kind, its function, and its watches."""
 
     name: str
@@ -108,8 +106,7 @@ class ControllerDeclaration:
         return self.handler.place
 
 
-@dataclass(frozen=True, slots=True)
-class FinalizerDeclaration:
+class FinalizerDeclaration(msgspec.Struct, frozen=True):
     """A finalizer of `kind`; `name` is its key in `metadata.finalizers`."""
 
     name: str
@@ -122,8 +119,7 @@ class FinalizerDeclaration:
         return self.handler.place
 
 
-@dataclass(frozen=True, slots=True)
-class TimerDeclaration:
+class TimerDeclaration(msgspec.Struct, frozen=True):
     """A function that the leader calls every `interval` seconds, never twice at a time."""
 
     name: str
@@ -137,8 +133,7 @@ class TimerDeclaration:
         return self.handler.place
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDeclaration:
+class IndexDeclaration(msgspec.Struct, frozen=True):
     """A cache index of a kind, besides those by key, owners and labels."""
 
     name: str
@@ -146,8 +141,7 @@ class IndexDeclaration:
     function: IndexFunction
 
 
-@dataclass(frozen=True, slots=True)
-class HookDeclaration:
+class HookDeclaration(msgspec.Struct, frozen=True):
     """A hook that runs once: with the lease and before controllers start, or after they have stopped."""
 
     when: Literal["startup", "shutdown"]
@@ -159,8 +153,7 @@ class HookDeclaration:
         return self.handler.place
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True):
     """A permission beyond those that controllers imply."""
 
     verbs: tuple[str, ...]
@@ -169,8 +162,7 @@ class Permission:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookDeclaration:
+class WebhookDeclaration(msgspec.Struct, frozen=True):
     """A function for admission (`rule` selects the requests), or for conversion of `kind` to the version `to`."""
 
     purpose: Literal["defaulter", "validator", "mutator", "converter"]

@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from steersman.operator.declarations import ControllerDeclaration, FinalizerDeclaration, Handler, TimerDeclaration
 from steersman.operator.operator import Operator

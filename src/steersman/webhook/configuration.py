@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
 
 from steersman.models import ResourceInfo, View
 
@@ -20,16 +21,14 @@ Purpose: TypeAlias = Literal["defaulter", "validator", "mutator"]
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class MatchCondition:
+class MatchCondition(msgspec.Struct, frozen=True):
     """A condition in CEL that a request must meet (`request`, `object`, `oldObject`, `authorizer`)."""
 
     name: str
     expression: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookOptions:
+class WebhookOptions(msgspec.Struct, frozen=True):
     """The options of a webhook declaration; the defaults are those of the API, except `side_effects`."""
 
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
@@ -58,15 +57,14 @@ class WebhookOptions:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookRule:
+class WebhookRule(msgspec.Struct, frozen=True):
     """One webhook of a configuration."""
 
     purpose: Purpose
     view: View[Any]
     operations: tuple[str, ...]
     path: str
-    options: WebhookOptions = field(default_factory=WebhookOptions)
+    options: WebhookOptions = msgspec.field(default_factory=WebhookOptions)
 
     @property
     def mutating(self) -> bool:
@@ -74,8 +72,7 @@ class WebhookRule:
         return self.purpose != "validator"
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConfig:
+class ClientConfig(msgspec.Struct, frozen=True):
     """How the API server reaches the webhooks: a Service, or a URL without a path; and the CA to trust."""
 
     service: tuple[str, str, int] | None = None

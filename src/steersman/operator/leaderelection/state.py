@@ -11,14 +11,14 @@ have ended, and an ended process writes nothing.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
 from typing import TypeAlias
+
+import msgspec
 
 __all__ = ["Acquire", "Action", "Create", "Election", "LeaseRecord", "LeaseTiming", "Phase", "Renew", "Wait"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTiming:
+class LeaseTiming(msgspec.Struct, frozen=True):
     """The duration of a lease, the deadline of renewals, and the interval of attempts; in seconds.
 
     The defaults are client-go's. Requests in flight have the time between `renew_deadline` and `duration` to end before
@@ -44,8 +44,7 @@ class LeaseTiming:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRecord:
+class LeaseRecord(msgspec.Struct, frozen=True):
     """The content of the Lease. `renewed` and `acquired` are opaque strings; they are never parsed as times."""
 
     holder: str = ""
@@ -66,27 +65,23 @@ class Phase(enum.Enum):
     RELEASED = "released"
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Do nothing before `until` (monotonic seconds), unless the record changes."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """There is no Lease: create it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Acquire:
+class Acquire(msgspec.Struct, frozen=True):
     """The lease is free or has expired: claim it if it still is `record`."""
 
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(msgspec.Struct, frozen=True):
     """This candidate holds the lease: renew it if it still is `record`."""
 
     record: LeaseRecord
@@ -95,8 +90,7 @@ class Renew:
 Action: TypeAlias = Wait | Create | Acquire | Renew
 
 
-@dataclass(frozen=True, slots=True)
-class Election:
+class Election(msgspec.Struct, frozen=True):
     """The state of one candidate. Every method returns a new value; times are monotonic seconds."""
 
     identity: str
@@ -119,11 +113,11 @@ class Election:
                 return self.lost(f"{record.holder or 'nobody'} holds the lease now")
         if record is None:
             # A recent holder may still write: a deleted record allows no claim before its expiry.
-            return self if self._alive(now) else replace(self, seen=None, seen_at=now)
+            return self if self._alive(now) else msgspec.structs.replace(self, seen=None, seen_at=now)
         if record == self.seen:
             return self
         # Any new version counts as a renewal, even a changed label: a longer wait is safe, a shorter one is not.
-        return replace(self, seen=record, seen_at=now)
+        return msgspec.structs.replace(self, seen=record, seen_at=now)
 
     def next_action(self, now: float, *, exists: bool = True) -> Action:
         """Return the action at `now`; `exists` tells whether the last read found a Lease."""
@@ -137,15 +131,15 @@ class Election:
 
     def wrote(self, record: LeaseRecord, sent_at: float) -> Election:
         """Apply an accepted write; the lease is measured from `sent_at`, before the request was sent."""
-        return replace(self, phase=Phase.LEADING, seen=record, seen_at=sent_at, held_from=sent_at)
+        return msgspec.structs.replace(self, phase=Phase.LEADING, seen=record, seen_at=sent_at, held_from=sent_at)
 
     def lost(self, why: str) -> Election:
         """Return the state of a candidate that has lost the lease."""
-        return replace(self, phase=Phase.LOST, why=why)
+        return msgspec.structs.replace(self, phase=Phase.LOST, why=why)
 
     def released(self) -> Election:
         """Return the state of a candidate that has released the lease."""
-        return replace(self, phase=Phase.RELEASED)
+        return msgspec.structs.replace(self, phase=Phase.RELEASED)
 
     @property
     def renew_by(self) -> float:
