@@ -9,9 +9,10 @@ from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.transport import Response, UnsupportedTransport
 from steersman.models import encode
-from steersman.operator.endpoints import Certificates, MetricsAuthorizer, metrics_route, self_signed
+from steersman.operator.endpoints import Certificates, MetricsAuthorizer, metrics_route
 from steersman.operator.http_server import Answer, Visit
 from steersman.operator.settings import SettingsError
+from steersman.pki.self_signed import self_signed, self_signed_elsewhere
 from steersman.telemetry.clock import utc_now
 
 
@@ -94,7 +95,7 @@ def test_metrics_come_in_the_format_that_is_asked_for():
 
 
 def write_pair(directory):
-    certificate, key = self_signed(utc_now)
+    certificate, key = self_signed(utc_now())
     (directory / "tls.crt").write_bytes(certificate)
     (directory / "tls.key").write_bytes(key)
 
@@ -125,6 +126,18 @@ def test_a_broken_renewal_keeps_the_old_certificate(tmp_path):
 def test_a_directory_without_a_certificate_is_refused_by_name(tmp_path):
     with pytest.raises(SettingsError, match=rf"--metrics-cert-dir {tmp_path}"):
         Certificates(tmp_path)
+
+
+def test_a_self_signed_certificate_is_made_by_another_process(monkeypatch):
+    monkeypatch.setattr("steersman.pki.self_signed.self_signed", lambda _: pytest.fail("made by this process"))
+    made = self_signed_elsewhere()
+    assert made.count(b"-----BEGIN") == 2
+    ssl.PEM_cert_to_DER_cert(made[: made.index(b"-----BEGIN PRIVATE KEY")].decode())
+
+
+def test_a_process_that_cannot_start_others_makes_the_certificate_itself(monkeypatch):
+    monkeypatch.setattr("sys.executable", "/nonexistent/python")
+    assert self_signed_elsewhere().count(b"-----BEGIN") == 2
 
 
 def test_without_a_directory_the_certificate_is_self_signed_and_tls_is_modern():

@@ -22,8 +22,9 @@ from steersman.models import dynamic
 from steersman.operator.health import Health
 from steersman.operator.http_server import Answer, Route, ThreadServer, Visit
 from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.pki.files import as_file
+from steersman.pki.self_signed import self_signed_elsewhere
 from steersman.pki.sockets import ClosingSocket
-from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.exposition import exposition
 from steersman.telemetry.log import get_logger
 
@@ -76,15 +77,15 @@ def serve_metrics(client: Client, settings: Settings) -> ThreadServer | None:
 
 
 class Certificates:
-    """The certificate of a server: from a directory, read again after a change, or self-signed."""
+    """The certificate of a server: from a directory, read again after a change, or self-signed for the first client."""
 
-    def __init__(self, directory: Path | None, *, now: Now = utc_now) -> None:
+    def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._version: object = None
         self._lock = threading.Lock()
         self._context: ssl.SSLContext | None = None
-        self._now = now
-        self.context()  # Report invalid files at the start.
+        if directory is not None:
+            self.context()  # Report invalid files at the start.
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context for the next connection."""
@@ -117,45 +118,9 @@ class Certificates:
         if self._directory is not None:
             context.load_cert_chain(self._directory / "tls.crt", self._directory / "tls.key")
             return context
-        from steersman.pki import as_file
-
-        certificate, key = self_signed(self._now)
-        with as_file(certificate + key) as path:
+        with as_file(self_signed_elsewhere()) as path:
             context.load_cert_chain(path)
         return context
-
-
-def self_signed(now: Now) -> tuple[bytes, bytes]:
-    """Return a certificate for localhost and this host, valid for a year, and its key; both PEM."""
-    import socket
-    from datetime import timedelta
-    from ipaddress import ip_address
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "steersman-metrics")])
-    names = [
-        x509.DNSName("localhost"),
-        x509.DNSName(socket.gethostname()[:253]),
-        x509.IPAddress(ip_address("127.0.0.1")),
-    ]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now() - timedelta(minutes=5))
-        .not_valid_after(now() + timedelta(days=365))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return certificate.public_bytes(pem), private
 
 
 class MetricsAuthorizer:
