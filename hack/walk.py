@@ -138,6 +138,8 @@ def environment(home: Path, *, clean: bool) -> dict[str, str]:
         path = os.pathsep.join(entry for entry in path.split(os.pathsep) if entry != own)
         kept["PIP_FIND_LINKS"] = str(ROOT / "dist")
     else:
+        # Fixed ports could be in use by others.
+        kept |= {"STEERSMAN_METRICS_BIND_ADDRESS": "0", "STEERSMAN_HEALTH_PROBE_BIND_ADDRESS": "0"}
         path = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     return {**kept, "PATH": path, "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
 
@@ -207,7 +209,7 @@ def _run(shell: subprocess.Popen[str], command: Command) -> Outcome:
     end = "--walk-ended--"
     # A command in the background keeps its output away from the one that is compared.
     background = command.terminal == "first" or command.text.endswith(" &")
-    text = f"{command.text.removesuffix(' &')} >/dev/null 2>&1 &" if background else command.text
+    text = f"( {command.text.removesuffix(' &')} ) >/dev/null 2>&1 &" if background else command.text
     shell.stdin.write(f"{text}\nprintf '\\n{end}%s\\n' $?\n")
     shell.stdin.flush()
     timer = signal.signal(signal.SIGALRM, _late)

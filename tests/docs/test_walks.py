@@ -22,6 +22,7 @@ WALKS: Final = {
     "tutorials/helloapp.md": ("kubectl", "jq"),
     "tutorials/sidecarset.md": ("kubectl",),
     "tutorials/cronjob.md": ("kubectl", "git"),
+    "how-to/debugging.md": ("kubectl", "jq", "curl"),
     "how-to/from-kopf.md": ("kubectl",),
     "how-to/other-languages.md": ("kubectl", "jq", "go"),
 }
