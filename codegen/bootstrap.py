@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from codegen.sources import CLUSTER, SourceMissingError
 from steersman.testing.controlplane import ControlPlane, available
+from steersman.version import KUBERNETES_VERSION
 from steersman_cluster.auth.bootstrap import MADE_ANEW
 
 __all__ = ["generate", "plain", "record"]
@@ -34,11 +35,17 @@ RESOURCES = (
 
 
 def record() -> list[dict[str, Any]]:
-    """One entry for each resource: where it is served, and its objects."""
+    """Return one entry for each resource: its path and its objects.
+
+    Raises:
+        SourceMissingError: There is no kube-apiserver, or it is of another release.
+    """
     if (reason := available()) is not None:
         raise SourceMissingError(str(reason))
     recorded: list[dict[str, Any]] = []
     with ControlPlane.start(controller_manager=False, scheduler=False) as plane:
+        if (release := plane.call("GET", "/version")["gitVersion"]) != f"v{KUBERNETES_VERSION}":
+            raise SourceMissingError(f"the kube-apiserver is {release}, not v{KUBERNETES_VERSION}: make controlplane")
         for group, version, resource in RESOURCES:
             path = f"/apis/{group}/{version}/{resource}" if group else f"/api/{version}/{resource}"
             answer = plane.call("GET", path)

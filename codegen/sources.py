@@ -79,14 +79,15 @@ def go_module_directory() -> Path:
     """Return the directory `k8s.io` of Go's module cache, with the modules of the release downloaded.
 
     Raises:
-        SourceMissingError: Go is not installed, or the modules cannot be downloaded.
+        SourceMissingError: Go is not installed, the modules cannot be downloaded, or `go.mod` is of another release.
     """
-    _run(
-        "mod",
-        "download",
-        *(f"k8s.io/{name}" for name in ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")),
-    )
-    return Path(_run("env", "GOMODCACHE").strip()) / "k8s.io"
+    _run("mod", "download", *_API_MODULES)
+    directory = Path(_run("env", "GOMODCACHE").strip()) / "k8s.io"
+    for module in _API_MODULES:
+        if not (directory / f"{module.removeprefix('k8s.io/')}@{GO_MODULE_VERSION}").is_dir():
+            required = (_GO_MODULE / "go.mod").relative_to(ROOT)
+            raise SourceMissingError(f"{required} does not require {module} {GO_MODULE_VERSION}: update it")
+    return directory
 
 
 def run_go(program: Path) -> str:

@@ -1,4 +1,4 @@
-"""Schemas, values and definitions whose answers were taken from a real kube-apiserver 1.36 (`python -m record`)."""
+"""Schemas, values and definitions with the responses of a real kube-apiserver 1.36 in `answers.json`."""
 
 from typing import Any
 

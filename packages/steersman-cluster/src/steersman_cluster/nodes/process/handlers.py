@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import aiohttp
 
+from steersman.version import KUBERNETES_VERSION
 from steersman_cluster.kubelet import Connection
 from steersman_cluster.nodes.network.addresses import is_inside
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
@@ -22,6 +23,7 @@ from steersman_cluster.objects import Object
 __all__ = ["Counter", "Outcome", "act", "port_of"]
 
 Outcome = tuple[bool, str]
+_USER_AGENT: Final = f"kube-probe/{KUBERNETES_VERSION.rpartition('.')[0]}"
 Execute = Callable[[Sequence[str]], Awaitable[tuple[int, str]]]
 """Runs a command in the container; returns its exit code and output."""
 
@@ -109,7 +111,7 @@ def _url(get: Object, container: Object, ip: str) -> str:
 
 async def _http(get: Object, container: Object, ip: str, network: ClusterNetwork | None) -> Outcome:
     url = _url(get, container, ip)
-    headers = {"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"}
+    headers = {"User-Agent": _USER_AGENT, "Accept": "*/*", "Connection": "close"}
     headers.update({h["name"]: h.get("value") or "" for h in get.get("httpHeaders") or ()})
     try:
         factory = network.socket_for if network is not None else None
