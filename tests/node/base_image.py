@@ -6,6 +6,7 @@ Images come from no registry here. The base has Debian's Python and `python` on 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -77,6 +78,15 @@ def digest(*paths: Path, also: str = "") -> str:
             if "__pycache__" not in file.parts:
                 found.update(f"{file.relative_to(path.parent)}\0".encode() + file.read_bytes())
     return found.hexdigest()[:12]
+
+
+@contextmanager
+def exclusive() -> Iterator[None]:
+    """Keep other test runs of this user from building meanwhile."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 import steersman
+from steersman.cli import real_node
 from steersman.cli.build import build as build_command
 from steersman.cli.bundle import app as bundle
 from steersman.cli.cluster import cluster_app
@@ -123,6 +124,8 @@ def run_command(words: list[str]) -> None:
     """
     if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
         _mount_assets()  # other commands do not load the test kit
+        real_node.mount(cluster)
+        words = real_node.routed(words)
     words, notes = translate(words)
     for note in notes:
         typer.echo(f"note: {note}", err=True)

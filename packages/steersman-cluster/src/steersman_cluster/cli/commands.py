@@ -159,6 +159,15 @@ def start(
     ] = "error",
     output: Output = "text",
     as_child: Annotated[bool, typer.Option("--as-child", hidden=True)] = False,
+    real_node: Annotated[
+        bool,
+        typer.Option(
+            "--real-node",
+            help="Start a real cluster of one node instead, with kubelet and containers (Linux, as root). It has "
+            "options of its own: `steersman cluster start --real-node --help`.",
+            rich_help_panel=_HOW,
+        ),
+    ] = False,
 ) -> None:
     """Start a cluster, until Ctrl-C or in the background.
 
@@ -179,6 +188,8 @@ def start(
     from steersman_cluster.cli import output as texts
     from steersman_cluster.cluster import Options
 
+    if real_node:
+        raise typer.BadParameter("--real-node is an option of `steersman cluster start`, of the package steersman[dev]")
     if images is not None and node_kind != "process":
         raise typer.BadParameter("--images is for --node-kind process: simulated nodes run no containers")
     if network != "auto" and node_kind != "process":

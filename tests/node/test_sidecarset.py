@@ -1,0 +1,138 @@
+"""SidecarSet in its own image on a real node: its webhooks while Pods are created without a pause."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from steersman.testing.controlplane_http import CallError, Unreachable
+from steersman.testing.real_node import RealNode
+from steersman.testing.real_node.configuration import PAUSE_IMAGE
+from steersman.testing.waiting import eventually
+from tests.node.installation import Installed, package
+from tests.node.measurements import Measurements
+from tests.node.operator_images import operator_image
+
+pytestmark = pytest.mark.node
+
+_SET = {
+    "apiVersion": "apps.kruise.io/v1alpha1",
+    "kind": "SidecarSet",
+    "metadata": {"name": "second-container"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "injected"}},
+        "containers": [{"name": "sidecar", "image": PAUSE_IMAGE}],
+    },
+}
+
+
+def _pod(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "injected"}},
+        "spec": {"containers": [{"name": "main", "image": PAUSE_IMAGE}], "terminationGracePeriodSeconds": 0},
+    }
+
+
+class Creations:
+    """Requests to create a Pod, one after the other; each passes admission and is not stored (dry run)."""
+
+    def __init__(self) -> None:
+        self.injected = 0
+        self.failures: list[str] = []
+        self.longest = 0.0
+
+    @contextmanager
+    def running(self, node: RealNode, namespace: str) -> Iterator[None]:
+        """Send requests while the block runs."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._send, args=(node, namespace, ended))
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _send(self, node: RealNode, namespace: str, ended: threading.Event) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
+        with node.session() as api:
+            while not ended.is_set():
+                began = time.monotonic()
+                try:
+                    pod = api.call("POST", path, _pod("never-stored"))
+                except (CallError, *Unreachable) as error:
+                    self.failures.append(str(error))
+                    continue
+                self.longest = max(self.longest, time.monotonic() - began)
+                if [one["name"] for one in pod["spec"]["containers"]] == ["main", "sidecar"]:
+                    self.injected += 1
+                else:
+                    self.failures.append("a Pod without the sidecar")
+
+
+@pytest.fixture(scope="module")
+def operator(
+    node: RealNode, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+) -> Iterator[Installed]:
+    image = operator_image("sidecarset")
+    node.import_images(image.archive)
+    measurements.megabytes("SidecarSet: image above its base", image.bytes_above_base, 60)
+    shipped = package("sidecarset", tmp_path_factory.mktemp("sidecarset"), image, "--replicas=2")
+    began = time.time()
+    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
+    found = Installed(node, shipped.name, shipped.namespace)
+    found.wait_available()
+    measurements.seconds("SidecarSet: apply of install.yaml until two replicas are available", time.time() - began)
+    # The webhooks answer when the operator has put its authority into their configurations.
+    eventually(lambda: node.apply(_SET), within=60, what="a SidecarSet that its webhooks admit")
+    yield found
+    node.delete("sidecarsets.apps.kruise.io", "second-container", wait=True)
+    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+
+
+def test_a_pod_runs_with_its_injected_container(node: RealNode, operator: Installed, namespace: str) -> None:
+    node.apply(_pod("web"), namespace=namespace)
+    pod = node.wait("pod", "web", "Ready", namespace=namespace, within=60)
+    assert {status["name"]: status["ready"] for status in pod["status"]["containerStatuses"]} == {
+        "main": True,
+        "sidecar": True,
+    }
+    node.wait(
+        "sidecarsets.apps.kruise.io",
+        "second-container",
+        lambda one: one.get("status", {}).get("readyPods") == 1,
+        within=60,
+    )
+    node.delete("pod", "web", namespace=namespace, wait=True)
+
+
+def test_a_rolling_restart_refuses_no_pod(
+    node: RealNode, operator: Installed, namespace: str, measurements: Measurements
+) -> None:
+    before = {pod["metadata"]["uid"] for pod in operator.pods()}
+    creations = Creations()
+    with creations.running(node, namespace):
+        eventually(lambda: creations.injected > 20, within=60, what="injections before the restart")
+        node.kubectl("rollout", "restart", f"deployment/{operator.name}", f"--namespace={operator.namespace}")
+        eventually(
+            lambda: not before & {pod["metadata"]["uid"] for pod in operator.pods()}, within=120, what="new replicas"
+        )
+        operator.wait_available()
+        eventually(
+            lambda: len(node.list("pods", namespace=operator.namespace)) == 2, within=120, what="the end of old Pods"
+        )
+        reached = creations.injected
+        eventually(lambda: creations.injected > reached + 20, within=60, what="injections after the restart")
+    assert creations.failures == []
+    measurements.seconds("SidecarSet: longest creation of a Pod during a rolling restart", creations.longest)
+
+
+def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
+    """The last test of the module: it judges all that the others did."""
+    assert operator.errors() == []
+    assert operator.refusals() == []
