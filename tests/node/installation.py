@@ -130,9 +130,10 @@ class Installed:
         """Return its log lines of the levels error and critical."""
         return [line for line in self.log() if line.get("level") in ("error", "critical")]
 
-    def refusals(self) -> list[str]:
-        """Return its requests that RBAC refused."""
-        return [f"{one.verb} {one.uri}" for one in self.node.audit_events(user=self.user) if one.code == 403]
+    def refusals(self, since: float = 0.0) -> list[str]:
+        """Return its requests that RBAC refused; `since` is in seconds since the epoch."""
+        refused = (one for one in self.node.audit_events(user=self.user) if one.code == 403)
+        return [f"{one.verb} {one.uri}" for one in refused if one.received.timestamp() >= since]
 
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:

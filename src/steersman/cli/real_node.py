@@ -6,6 +6,7 @@ import signal
 import threading
 from contextlib import ExitStack
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -72,8 +73,12 @@ def start(
         hint = "; --install-packages installs them" if real_node.missing_packages() else ""
         raise LoadError(f"{reason}{hint}", 1)
     stop = threading.Event()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, on_signal)
     try:
         with real_node.RealNode.start() as node:
             node.import_images(*(image or ()))

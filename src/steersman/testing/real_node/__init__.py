@@ -9,6 +9,7 @@ It needs Linux, root, the Debian packages of `PACKAGES`, and `hack/controlplane/
 
 from __future__ import annotations
 
+from steersman.testing.real_node.image_archive import program_image
 from steersman.testing.real_node.node import RealNode
 from steersman.testing.real_node.programs import (
     PACKAGES,
@@ -18,4 +19,12 @@ from steersman.testing.real_node.programs import (
     unavailable,
 )
 
-__all__ = ["PACKAGES", "RealNode", "Unavailable", "install_packages", "missing_packages", "unavailable"]
+__all__ = [
+    "PACKAGES",
+    "RealNode",
+    "Unavailable",
+    "install_packages",
+    "missing_packages",
+    "program_image",
+    "unavailable",
+]

@@ -10,12 +10,13 @@ import io
 import json
 import platform
 import tarfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 __all__ = ["program_image"]
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+_DIRECTORY: Final = "usr/local/bin"
 _VENDOR: Final = "application/vnd.oci.image"
 
 
@@ -23,16 +24,16 @@ def program_image(program: Path, image: str, archive: Path) -> None:
     """Write an image whose entry point is a static program, with nothing else in it.
 
     Args:
-        program: The program; it is `/NAME` in the image.
+        program: The program; it is `/usr/local/bin/NAME` in the image, on the PATH.
         image: The full name of the image, with registry and tag.
         archive: The tar file to write.
     """
-    layer = _tar({program.name: program.read_bytes()}, mode=0o755)
+    layer = _tar({f"{_DIRECTORY}/{program.name}": program.read_bytes()}, mode=0o755)
     platform_ = {"architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()), "os": "linux"}
     config = _json(
         {
             **platform_,
-            "config": {"Entrypoint": [f"/{program.name}"]},
+            "config": {"Entrypoint": [f"/{_DIRECTORY}/{program.name}"], "Env": [f"PATH=/{_DIRECTORY}"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
@@ -73,6 +74,11 @@ def _tar(files: dict[str, bytes], *, mode: int) -> bytes:
     """Return an archive that depends on the files alone, so that equal programs have equal digests."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        parents = {parent for name in files for parent in PurePosixPath(name).parents if parent.name}
+        for parent in sorted(parents):
+            directory = tarfile.TarInfo(str(parent))
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(directory)
         for name, content in files.items():
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), mode
