@@ -31,8 +31,8 @@ def test_the_page_names_the_limits_that_hold():
     from steersman.webhook.review_timeout import MIN_RESERVED_SECONDS, response_timeout
 
     text = " ".join(PAGE.read_text().split())
-    assert f"a thread of a pool of {_THREADS}" in text
-    assert f"more than {MAX_CONCURRENT_REQUESTS} requests at a time" in text
+    assert f"a pool of {_THREADS} threads" in text
+    assert f"more than {MAX_CONCURRENT_REQUESTS} requests at the same time" in text
     assert f"larger than {Limits().body >> 20} MiB" in text
     assert response_timeout("timeout=10s", 0) == 9
     assert f"less a tenth (at least {MIN_RESERVED_SECONDS:g} s)" in text
