@@ -36,6 +36,15 @@ STEPS: Final = (
     ("a built-in kind", "from steersman.k8s import ConfigMap"),
 )
 """The steps, in the order in which `steersman run` reaches them."""
+FEATURES: Final = (
+    ("a TLS context with the system's certificate authorities", "ssl.create_default_context()"),
+    ("a kubeconfig file (PyYAML)", "import steersman.client.config.kubeconfig, steersman.documents"),
+    ("metrics of the operator (prometheus-client)", "import steersman.metrics"),
+    ("a console, or a program that uses structlog", "import structlog"),
+    ("certificates of webhooks (cryptography)", "import steersman.pki.x509"),
+    ("uvloop", "import uvloop"),
+)
+"""What a process loads for features that not every operator uses, on top of all steps."""
 _PROBE: Final = """
 import json, resource, sys
 smaps = open("/proc/self/smaps").read()
@@ -127,10 +136,27 @@ def report(processes: int = _PROCESSES) -> str:
             f"| {now.cpu * 1e3:.0f} | {(now.cpu - before.cpu) * 1e3:.0f} | {now.modules} |"
         )
         before = now
-    lines += ["", "The last row by mapping:", "", "| mapping | resident, MiB |", "|---|---|"]
+    lines += ["", "Features that not every operator uses, each on top of the last row:", ""]
+    lines += ["| feature | more, MiB | more CPU, ms | more modules |", "|---|---|---|---|"]
+    for name, more in added(processes, programs, found[-1]).items():
+        lines.append(f"| {name} | {more.resident / 1024:.1f} | {more.cpu * 1e3:.0f} | {more.modules} |")
+    lines += ["", "The last step by mapping:", "", "| mapping | resident, MiB |", "|---|---|"]
     for kind, size in sorted(found[-1].mappings.items(), key=lambda item: -item[1]):
         lines.append(f"| {kind} | {size / 1024:.1f} |")
     return "\n".join(lines) + "\n"
+
+
+def added(processes: int, programs: list[str], before: Sample) -> dict[str, Sample]:
+    """Return what each feature adds to the samples of all steps; features whose package is missing are left out."""
+    found: dict[str, Sample] = {}
+    for name, program in FEATURES:
+        try:
+            now = median([sample([*programs, program]) for _ in range(processes)])
+        except subprocess.CalledProcessError:
+            continue
+        more = {"all": now.resident - before.resident}
+        found[name] = Sample(more, max(0.0, now.cpu - before.cpu), now.modules - before.modules)
+    return found
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.idle_memory import STEPS, mappings, sample
+from benchmarks.idle_memory import FEATURES, STEPS, added, mappings, median, sample
 
 SMAPS = """\
 5581-5582 r--p 00000000 00:00 1 /usr/bin/python3.11
@@ -29,3 +29,11 @@ def test_every_step_needs_memory_of_its_own() -> None:
     bare, loaded = sample(["pass"]), sample([program for _, program in STEPS])
     assert loaded.resident > 2 * bare.resident
     assert loaded.modules > 4 * bare.modules
+
+
+def test_a_feature_is_measured_on_top_of_all_steps() -> None:
+    programs = [program for _, program in STEPS]
+    found = added(1, programs, median([sample(programs)]))
+    assert set(found) <= {name for name, _ in FEATURES}
+    assert found["a console, or a program that uses structlog"].modules > 10
+    assert found["certificates of webhooks (cryptography)"].resident > 1024
