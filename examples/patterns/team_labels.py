@@ -1,4 +1,4 @@
-"""Patching anybody's kinds: a label of the Namespace is put on all its workloads, of whatever kind.
+"""Patches of other kinds: a label of the Namespace is put on all its workloads, of whatever kind.
 
 The loop declares one controller for each kind. A patch changes one label and leaves the rest to its owner.
 """
