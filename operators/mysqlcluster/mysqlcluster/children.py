@@ -40,6 +40,7 @@ from mysqlcluster import names
 from mysqlcluster.desired import Desired
 
 __all__ = [
+    "FOLLOWED_SPEC",
     "agent_settings",
     "budget",
     "config_map",
@@ -53,6 +54,8 @@ DATA = "/var/lib/mysql"
 SETTINGS = "/etc/mysqlcluster/agents"
 SECRETS = "/etc/mysqlcluster/secrets"
 TLS = "/etc/mysqlcluster/tls"
+FOLLOWED_SPEC = "followed-spec"
+"""Key of the ConfigMap with the last valid spec; no agent reads it."""
 GRACE_SECONDS = 60
 """Time that a server has to stop; a switchover before it makes this short."""
 START_SECONDS = 600
@@ -91,13 +94,20 @@ def agent_settings(want: Desired, member: str) -> Mapping[str, Any]:
     }
 
 
-def config_map(want: Desired, size: int) -> ConfigMap:
-    """Return the ConfigMap with the settings of every agent, a file for each."""
+def config_map(want: Desired, size: int, spec: str = "") -> ConfigMap:
+    """Return the ConfigMap with the settings of every agent, a file for each.
+
+    Args:
+        want: The cluster.
+        size: The number of members that have a file.
+        spec: The spec that the cluster was made of, as JSON; kept for the time that another one is invalid.
+    """
     files = {
         f"{member}.json": json.dumps(agent_settings(want, member), sort_keys=True, indent=1)
         for member in names.members(want.key.name, size)
     }
-    return ConfigMap(metadata=_metadata(want, names.config_name(want.key.name)), data=files)
+    kept = {FOLLOWED_SPEC: spec} if spec else {}
+    return ConfigMap(metadata=_metadata(want, names.config_name(want.key.name)), data={**files, **kept})
 
 
 def services(want: Desired) -> tuple[Service, Service, Service]:

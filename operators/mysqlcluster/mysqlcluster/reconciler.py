@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from steersman import Context, MergePatch, Result
+from steersman import Context, MergePatch, Result, replace
 from steersman.client import Conflict, Invalid, NotFound
 from steersman.k8s import Pod, Secret
 
@@ -18,13 +18,14 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.certificates import certificate_data
 from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
-from mysqlcluster.desired import Desired, SpecError, check_supported, desired
+from mysqlcluster.desired import Desired, SpecError
 from mysqlcluster.engines import engine_of
+from mysqlcluster.following import Followed, followed_by
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, decide
 from mysqlcluster.observation import Observation, Role
 from mysqlcluster.rollouts import roll_out, rollout_of
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
-from mysqlcluster.storing import store_status
+from mysqlcluster.storing import ClusterGoneError, store_status
 
 __all__ = ["FORCE", "SwitchRequest", "reconcile_cluster"]
 
@@ -59,16 +60,26 @@ class Round(NamedTuple):
 async def reconcile_cluster(cluster: C, ctx: Context, switch: SwitchRequest = NO_SWITCH) -> Result:
     """Bring a cluster one or more steps nearer to what is desired, and store what it is."""
     try:
-        want = desired(cluster)
-        check_supported(want)
+        if cluster.metadata.deletion_timestamp:
+            await store_status(ctx, cluster, replace(cluster.status, phase="Deleting"))
+            return Result()
+        return await _follow(cluster, ctx, switch)
+    except Conflict:
+        return Result(requeue_after=0.05)  # another write came first; the cache has it soon
+    except ClusterGoneError:
+        ctx.log.debug("cluster_gone")
+        return Result()
+
+
+async def _follow(cluster: C, ctx: Context, switch: SwitchRequest) -> Result:
+    try:
+        followed = followed_by(cluster, ctx)
     except SpecError as problem:
         status = with_invalid_spec(cluster.status, cluster.metadata.generation, str(problem), ctx.now())
         await store_status(ctx, cluster, status)
         return Result()
     try:
-        return await _reconcile(cluster, want, ctx, switch)
-    except Conflict:
-        return Result(requeue_after=0.05)  # another write came first; the cache has it soon
+        return await _reconcile(cluster, followed, ctx, switch)
     except ClaimError as problem:
         return await _refuse(cluster, str(problem), ctx)
 
@@ -79,14 +90,12 @@ async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
     if status.phase != cluster.status.phase:
         ctx.event("NameConflict", problem, type="Warning", action="Claim")
         ctx.log.warning("name_conflict", error=problem)
-    try:
-        await store_status(ctx, cluster, status)
-    except Conflict:
-        return Result(requeue_after=0.05)
+    await store_status(ctx, cluster, status)
     return Result(requeue_after=NAME_CONFLICT_RETRY_SECONDS)
 
 
-async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequest) -> Result:
+async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: SwitchRequest) -> Result:
+    want = followed.want
     # A variable that is refused must not stop failovers of a cluster that runs.
     refused = server_settings.refused(want.config)
     want = want._replace(config={name: value for name, value in want.config.items() if name not in refused})
@@ -102,7 +111,7 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         return Result(requeue_after=REFUSED_RETRY_SECONDS)
     authority = await _authority(want, ctx)
     rollout = rollout_of(cluster.status, want, ctx)
-    await _apply(want._replace(image=rollout.template), size, ctx)
+    await _apply(want._replace(image=rollout.template), size, followed.spec, ctx)
     agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
     cluster, done = await _decide(cluster, want, agents, ctx, switch, size)
     policy = _policy(cluster, want, switch)
@@ -118,7 +127,7 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
         done.seen,
         done.decision.blocked,
         ctx.now(),
-        "; ".join((*filter(None, (progress.blocked,)), *(f"spec.config.{each}: {refused[each]}" for each in refused))),
+        "; ".join(filter(None, (followed.refused, progress.blocked, *_refusals(refused)))),
     )
     if status.phase == "Blocked" and cluster.status.phase != "Blocked" and done.decision.blocked:
         ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")
@@ -133,6 +142,10 @@ async def _reconcile(cluster: C, want: Desired, ctx: Context, switch: SwitchRequ
     )
     after = done.decision.after
     return Result(requeue_after=min(after, UPDATE_POLL_SECONDS) if status.phase == "Updating" else after)
+
+
+def _refusals(config: Mapping[str, str]) -> list[str]:
+    return [f"spec.config.{name}: {problem}" for name, problem in config.items()]
 
 
 async def _decide(
@@ -232,8 +245,8 @@ async def _authority(want: Desired, ctx: Context) -> str:
     return data["ca.crt"].decode()
 
 
-async def _apply(want: Desired, size: int, ctx: Context) -> None:
-    await ctx.apply(children.config_map(want, size))
+async def _apply(want: Desired, size: int, spec: str, ctx: Context) -> None:
+    await ctx.apply(children.config_map(want, size, spec))
     for service in children.services(want):
         await ctx.apply(service)
     await ctx.apply(children.budget(want))

@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,18 @@ CLUSTER = {
 }
 
 
-@pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    """A cluster whose image for MariaDB is the server's files and this Python for the agent."""
-    directory = tmp_path_factory.mktemp("images")
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
-        "PYTHONPATH": str(PROJECT),
-        "MYSQLCLUSTER_ROOT": str(server_root()),
-    }
-    (directory / "images.yaml").write_text(json.dumps({"images": {"steersman/mariadb": {"env": environment}}}))
+@contextlib.contextmanager
+def process_cluster(directory: Path, images: Mapping[str, str]) -> Iterator[EmbeddedCluster]:
+    """Run a cluster whose images are a server's files, by the name of the server, and this Python for the agent."""
+    made: dict[str, Any] = {}
+    for image, server in images.items():
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PYTHONPATH": str(PROJECT),
+            "MYSQLCLUSTER_ROOT": str(server_root(server)),
+        }
+        made[image] = {"env": environment}
+    (directory / "images.yaml").write_text(json.dumps({"images": made}))
     try:
         cluster = EmbeddedCluster.start(
             nodes=3, node_kind="process", images=directory / "images.yaml", network="namespaces"
@@ -58,11 +60,20 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClus
         yield cluster
 
 
-@pytest.fixture
-def database(processes: EmbeddedCluster) -> Iterator[Cluster]:
-    """A cluster of three members, and the operator beside it."""
-    processes.create_namespace("shop")
-    with processes.test("shop"), contextlib.ExitStack() as stack:
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster with the image of MariaDB 10.11."""
+    with process_cluster(tmp_path_factory.mktemp("images"), {"steersman/mariadb": "mariadb-10.11"}) as cluster:
+        yield cluster
+
+
+@contextlib.contextmanager
+def operated(
+    processes: EmbeddedCluster, manifest: Mapping[str, Any], namespace: str = "shop"
+) -> Iterator[EmbeddedCluster]:
+    """Run a cluster of three members, and the operator beside it."""
+    processes.create_namespace(namespace)
+    with processes.test(namespace), contextlib.ExitStack() as stack:
         processes.apply(PROJECT / "config" / "crd" / "bases")
         ports: dict[str, int] = {}
         for name in NAMES:
@@ -70,13 +81,20 @@ def database(processes: EmbeddedCluster) -> Iterator[Cluster]:
         use_agents(HttpsAgentSource(lambda _, member: f"https://localhost:{ports[member]}"))
         operators = Operators(processes)
         try:
-            operators("mysqlcluster:operator", namespaces=("shop",))
-            processes.apply(CLUSTER)
+            operators("mysqlcluster:operator", namespaces=(namespace,))
+            processes.apply(manifest)
             yield processes
         finally:
             operators.close()
             use_agents(HttpsAgentSource())
-    processes.delete_namespace("shop")
+    processes.delete_namespace(namespace)
+
+
+@pytest.fixture
+def database(processes: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
+    """A cluster of MariaDB."""
+    with operated(processes, CLUSTER) as cluster:
+        yield cluster
 
 
 def until(holds: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
@@ -130,6 +148,11 @@ def application(cluster: EmbeddedCluster, member: str, owner: str = "db") -> Ite
 
 
 def test_a_cluster_of_real_servers_survives_the_death_of_its_primary(database: EmbeddedCluster):
+    survives_the_death_of_its_primary(database)
+
+
+def survives_the_death_of_its_primary(database: EmbeddedCluster) -> None:
+    """Kill the primary of a cluster, and check that another one has its data and that it comes back."""
     first = until(lambda: healthy(database), "the cluster did not become healthy")
     primary = first["primary"]
     with application(database, primary) as cursor:

@@ -26,7 +26,7 @@ from mysqlcluster.backup.retention import BinlogRetention
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import MissingBackupError, archive_place, member_to_read, restore_place
 from mysqlcluster.desired import Desired, SpecError, desired
-from mysqlcluster.storing import store_status
+from mysqlcluster.storing import ClusterGoneError, store_status
 
 __all__ = ["delete_data", "reconcile_archiver", "reconcile_backup"]
 
@@ -69,6 +69,8 @@ async def reconcile_archiver(cluster: C, ctx: Context) -> Result:
             await _follow_and_report(cluster, want, ctx)
         except Conflict:
             return Result(requeue_after=STEP_SECONDS)  # another write came first
+        except ClusterGoneError:
+            return Result()
     return Result(requeue_after=POLL_SECONDS)
 
 

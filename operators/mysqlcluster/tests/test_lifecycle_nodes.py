@@ -1,0 +1,71 @@
+"""The whole operator on process nodes with other servers: MySQL, and an upgrade of MariaDB under writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from steersman.testing import EmbeddedCluster
+
+from tests.test_process_nodes import (
+    CLUSTER,
+    application,
+    healthy,
+    operated,
+    process_cluster,
+    survives_the_death_of_its_primary,
+    until,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
+
+IMAGES = {
+    "steersman/mariadb:10.11": "mariadb-10.11",
+    "steersman/mariadb:11.8": "mariadb-11.8",
+    "steersman/mysql:9.7": "mysql-9.7",
+}
+UPGRADE_SECONDS = 400.0
+
+
+@pytest.fixture(scope="module")
+def lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    with process_cluster(tmp_path_factory.mktemp("images"), IMAGES) as cluster:
+        yield cluster
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
+
+
+def test_a_cluster_of_mysql_survives_the_death_of_its_primary(lifecycle: EmbeddedCluster):
+    with operated(lifecycle, manifest(flavor="mysql", version="9.7"), "mysql") as cluster:
+        survives_the_death_of_its_primary(cluster)
+
+
+def test_an_upgrade_replaces_all_members_and_keeps_the_data(lifecycle: EmbeddedCluster):
+    with operated(lifecycle, manifest(update={"canary": {"analysisSeconds": 2}}), "upgrade") as cluster:
+        first = until(lambda: healthy(cluster), "the cluster did not become healthy")
+        assert first["currentVersion"].startswith("10.11.")
+        with application(cluster, first["primary"]) as cursor:
+            cursor.execute("CREATE TABLE items (id BIGINT PRIMARY KEY)")
+            cursor.execute("INSERT INTO items VALUES (1), (2)")
+        cluster.patch("mysqlclusters.database.example.com", "db", {"spec": {"version": "11.8"}})
+
+        def upgraded() -> dict[str, Any]:
+            found = healthy(cluster)
+            return found if found and all(each["version"].startswith("11.8.") for each in found["members"]) else {}
+
+        after = until(upgraded, "the members were not all upgraded", UPGRADE_SECONDS)
+        assert after["currentVersion"].startswith("11.8.")
+        assert after["primary"] != first["primary"]  # it moved to an upgraded replica before its own server changed
+        with application(cluster, after["primary"]) as cursor:
+            cursor.execute("INSERT INTO items VALUES (3)")
+        for member in (each["name"] for each in after["members"]):
+            with application(cluster, member) as cursor:
+                until(lambda: _numbers(cursor) == [1, 2, 3], f"{member} did not follow")
+
+
+def _numbers(cursor: Any) -> list[int]:
+    cursor.execute("SELECT id FROM items ORDER BY id")
+    return [row[0] for row in cursor.fetchall()]
