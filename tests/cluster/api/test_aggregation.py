@@ -6,6 +6,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,6 +14,7 @@ import pytest
 from aiohttp import web
 
 from steersman.pki import Authority, as_file
+from steersman_cluster.api.aggregated_openapi import document_place
 from steersman_cluster.api.messages import Params, Request
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.strategy import User
@@ -36,6 +38,7 @@ class Wardle:
         self.authority = authority
         self.requests: list[web.Request] = []
         self.healthy = True
+        self.documents: dict[str, Any] = {}
 
     async def answer(self, request: web.Request) -> web.Response:
         self.requests.append(request)
@@ -44,6 +47,8 @@ class Wardle:
         if request.path == f"/apis/{GROUP}/v1":
             listed = {"kind": "APIResourceList", "groupVersion": f"{GROUP}/v1", "resources": RESOURCES}
             return web.json_response(listed)
+        if request.path in self.documents:
+            return web.json_response(self.documents[request.path])
         said = {"method": request.method, "path": request.path_qs, "body": await request.text()}
         return web.json_response(said, status=201 if request.method == "POST" else 200)
 
@@ -191,3 +196,87 @@ async def test_a_deleted_apiservice_ends_the_forwarding(place: Place) -> None:
     await place.ask("DELETE", f"{SERVICES}/v1.{GROUP}")
     assert (await place.send("GET", f"/apis/{GROUP}/v1/flunders"))[0] == 404
     assert GROUP not in [group["name"] for group in (await place.ask("GET", "/apis"))["groups"]]
+
+
+async def test_users_are_named_with_a_certificate_of_an_authority_of_its_own(place: Place) -> None:
+    data = (await place.ask("GET", CONFIG_MAP))["data"]
+    assert data["client-ca-file"] == place.cluster.authority.cert_pem.decode()
+    assert data["requestheader-client-ca-file"] != data["client-ca-file"]
+
+
+async def test_the_authority_of_the_front_proxy_outlives_a_restart(tmp_path: Path) -> None:
+    found: list[str] = []
+    for _ in range(2):
+        async with DevCluster.start(Options(controllers=False, nodes=0, data=tmp_path)) as cluster:
+            place = Place(cluster, Wardle(Authority.create("wardle")))
+            found.append((await place.ask("GET", CONFIG_MAP))["data"]["requestheader-client-ca-file"])
+    assert found[0] == found[1]
+
+
+def flunder_document() -> dict[str, Any]:
+    flunder = {"type": "object", "description": "A flunder.", "properties": {"kind": {"type": "string"}}}
+    reference = {"schema": {"$ref": "#/components/schemas/com.example.wardle.v1.Flunder"}}
+    get = {"responses": {"200": {"description": "OK", "content": {"application/json": reference}}}}
+    status = {"type": "object", "description": "Another status."}
+    return {
+        "openapi": "3.0.0",
+        "paths": {f"/apis/{GROUP}/v1/namespaces/{{namespace}}/flunders/{{name}}": {"get": get}},
+        "components": {
+            "schemas": {"com.example.wardle.v1.Flunder": flunder, "io.k8s.apimachinery.pkg.apis.meta.v1.Status": status}
+        },
+    }
+
+
+async def test_the_documents_of_an_aggregated_server_are_merged_into_openapi(place: Place) -> None:
+    where, query = f"/openapi/v3/apis/{GROUP}/v1", "?hash=AB"
+    document = flunder_document()
+    place.wardle.documents = {
+        "/openapi/v3": {"paths": {f"apis/{GROUP}/v1": {"serverRelativeURL": f"{where}{query}"}}},
+        where: document,
+    }
+    await place.register()
+    index = await place.until("/openapi/v3", lambda found: f"apis/{GROUP}/v1" in found["paths"])
+    address = index["paths"][f"apis/{GROUP}/v1"]["serverRelativeURL"]
+    assert await place.ask("GET", address) == document
+    second = await place.ask("GET", "/openapi/v2")
+    assert second["definitions"]["com.example.wardle.v1.Flunder"]["description"] == "A flunder."
+    path = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/flunders/{{name}}"
+    schema = second["paths"][path]["get"]["responses"]["200"]["schema"]
+    assert schema == {"$ref": "#/definitions/com.example.wardle.v1.Flunder"}
+    name = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+    assert second["definitions"][name]["description"] != "Another status."
+    assert second["definitions"][f"{name}_v2"]["description"] == "Another status."
+    place.wardle.healthy = False
+    await place.ask("DELETE", f"{SERVICES}/v1.{GROUP}")
+    await place.until("/openapi/v3", lambda found: f"apis/{GROUP}/v1" not in found["paths"])
+    assert "com.example.wardle.v1.Flunder" not in (await place.ask("GET", "/openapi/v2"))["definitions"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [],
+        {"paths": []},
+        {"paths": {"/a": 1}},
+        {"paths": {}, "components": {"schemas": {"a": 1}}},
+        {"paths": {"/a": {"get": {"responses": 7}}}},
+        {"paths": {"/a": {"get": {"parameters": [3]}}}},
+    ],
+)
+async def test_an_invalid_document_of_an_aggregated_server_does_not_break_openapi(place: Place, document: Any) -> None:
+    where = f"/openapi/v3/apis/{GROUP}/v1"
+    index = {"paths": {f"apis/{GROUP}/v1": {"serverRelativeURL": where}}}
+    place.wardle.documents = {"/openapi/v3": index, where: document}
+    await place.register()
+    await place.until(SERVICES + f"/v1.{GROUP}", lambda found: available(found).get("status") == "True")
+    await place.until("/apis", lambda found: any(group["name"] == GROUP for group in found["groups"]))
+    second = await place.ask("GET", "/openapi/v2")
+    assert "io.k8s.api.core.v1.Pod" in second["definitions"]
+    assert "/a" not in second["paths"]
+
+
+@pytest.mark.parametrize("address", ["https://elsewhere.example/openapi/v3/a", "/apis/secret", "//host/openapi/v3/a"])
+def test_a_document_is_fetched_from_the_paths_of_documents_only(address: str) -> None:
+    index = json.dumps({"paths": {"apis/g/v1": {"serverRelativeURL": address}}}).encode()
+    with pytest.raises(ValueError, match="outside of /openapi/v3/"):
+        document_place(index, "g", "v1")

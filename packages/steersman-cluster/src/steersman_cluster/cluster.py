@@ -47,7 +47,7 @@ _log = get_logger("cluster")
 ADMIN: Final = User("kubernetes-admin", groups=("system:masters", "system:authenticated"))
 _CONTROLLERS: Final = User("system:kube-controller-manager", groups=("system:masters", "system:authenticated"))
 _NODES: Final = User("system:node:embedded", groups=("system:masters", "system:nodes", "system:authenticated"))
-
+_FRONT_PROXY: Final = "front-proxy-ca"
 
 NetworkMode = Literal["auto", "namespaces", "loopback"]
 
@@ -96,6 +96,7 @@ class DevCluster:
         self._database = Database(options.data / "cluster.db") if options.data is not None else None
         authority, key = _identity(self._database)
         self.authority = authority
+        self._front_proxy = _front_proxy(self._database)
         self.audit = (
             Log(options.audit, path=options.audit_path, now=now)
             if options.audit is not None or options.audit_path is not None
@@ -169,7 +170,7 @@ class DevCluster:
             self.server.key_set_address = self.server.auth.tokens.issuer
         else:
             self.server.kubernetes.publish(self.options.host, self.port)
-        self.server.aggregation.publish(self.authority)
+        self.server.aggregation.publish(self.authority, self._front_proxy)
         credential = self.authority.client(ADMIN.name, ("system:masters",))
         write_kubeconfig(self.kubeconfig, kubeconfig(self.url, self.authority.cert_pem, credential, user=ADMIN.name))
 
@@ -355,6 +356,19 @@ def _identity(database: Database | None) -> tuple[Authority, SigningKey]:
     database.remember("ca.key", authority.pair.key_pem)
     database.remember("tokens.key", key.pem)
     return authority, key
+
+
+def _front_proxy(database: Database | None) -> Authority:
+    """The authority of the certificate that aggregated servers trust to name users; apart from that of clients."""
+    if database is None:
+        return Authority.create(_FRONT_PROXY)
+    cert, secret = database.fact("front-proxy-ca.crt"), database.fact("front-proxy-ca.key")
+    if cert is not None and secret is not None:
+        return Authority.load(KeyPair(cert, secret))
+    authority = Authority.create(_FRONT_PROXY)
+    database.remember("front-proxy-ca.crt", authority.pair.cert_pem)
+    database.remember("front-proxy-ca.key", authority.pair.key_pem)
+    return authority
 
 
 def serving_context(

@@ -1,7 +1,8 @@
 """Aggregated API servers: requests to the group and version of an APIService go to its Service.
 
 The API server authenticates and authorizes a request, then forwards it with the user in headers and a client
-certificate of its own, which the ConfigMap `extension-apiserver-authentication` tells the other server to trust.
+certificate of an authority of its own, which the ConfigMap `extension-apiserver-authentication` tells the other server
+to trust. Discovery and OpenAPI of this server include those of the others.
 
 Source: the design of the aggregation layer (kube-aggregator).
 """
@@ -17,11 +18,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from socket import AF_INET, SOCK_STREAM
 from typing import Any, Final, cast
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 from steersman.pki import Authority, as_file
 from steersman.telemetry.log import get_logger
 from steersman_cluster.admission.webhook_calls import CallError
+from steersman_cluster.api.aggregated_openapi import checked_document, document_place
 from steersman_cluster.api.interfaces import Server
 from steersman_cluster.api.messages import Params, Request, RequestHeaders, Response
 from steersman_cluster.api.upstream import Upstream, repeat
@@ -40,6 +42,7 @@ _CLIENT_NAME: Final = "front-proxy-client"
 _CHECK_SECONDS: Final = 5.0
 _UNAVAILABLE_SECONDS: Final = 1.0
 """The time between checks of a server that is available, and of one that is not."""
+_OPENAPI_SECONDS: Final = 60.0
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _SELF: Final = User("system:kube-aggregator", groups=("system:masters",))
 _log = get_logger("apiserver")
@@ -56,17 +59,23 @@ class Aggregation:
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._resources: dict[tuple[str, str], list[Object]] = {}
         """What the discovery of the available servers lists."""
+        self._documents: dict[tuple[str, str], bytes] = {}
+        """The OpenAPI documents of the available servers."""
         self._contexts: dict[str, ssl.SSLContext] = {}
         self.serial = 0
-        """Changes with the aggregated resources."""
+        """Changes with the aggregated resources and documents."""
 
-    def publish(self, authority: Authority) -> None:
-        """Tell servers which client certificates to trust, and serve the stored APIServices from now on."""
-        self._authority = authority
-        bundle = authority.cert_pem.decode()
+    def publish(self, clients: Authority, front_proxy: Authority) -> None:
+        """Tell servers which certificates to trust, and serve the stored APIServices from now on.
+
+        Args:
+            clients: The authority of the certificates of clients.
+            front_proxy: The authority of the certificate with which this server names users to other servers.
+        """
+        self._authority = front_proxy
         data = {
-            "client-ca-file": bundle,
-            "requestheader-client-ca-file": bundle,
+            "client-ca-file": clients.cert_pem.decode(),
+            "requestheader-client-ca-file": front_proxy.cert_pem.decode(),
             "requestheader-allowed-names": json.dumps([_CLIENT_NAME]),
             "requestheader-username-headers": '["X-Remote-User"]',
             "requestheader-uid-headers": '["X-Remote-Uid"]',
@@ -118,6 +127,7 @@ class Aggregation:
         for key in [key for key, known in self._services.items() if known == name]:
             del self._services[key]
             self._list(key, [])
+            self._describe(key, None)
         if (check := self._checks.pop(name, None)) is not None:
             check.cancel()
 
@@ -135,6 +145,17 @@ class Aggregation:
         """Return the entries of a version in the discovery of its server, an `APIResourceList`."""
         return self._resources.get((group, version), [])
 
+    def documents(self) -> dict[tuple[str, str], bytes]:
+        """Return the OpenAPI documents of version 3 of available servers by group and version."""
+        return self._documents
+
+    def _describe(self, key: tuple[str, str], document: bytes | None) -> None:
+        if self._documents.get(key) != document:
+            self.serial += 1
+            self._documents.pop(key, None)
+            if document is not None:
+                self._documents[key] = document
+
     def _list(self, key: tuple[str, str], resources: list[Object]) -> None:
         if self._resources.get(key, []) != resources:
             self.serial += 1
@@ -146,6 +167,7 @@ class Aggregation:
 
     async def _check(self, name: str) -> None:
         """Check a server until its APIService is deleted, and write the condition."""
+        describe_at = 0.0
         while (service := self._stored(name)) is not None:
             spec = get_object(service, "spec")
             key = get_string(spec, "group"), get_string(spec, "version")
@@ -155,15 +177,36 @@ class Aggregation:
             except (APIError, OSError, ValueError) as problem:
                 self._tell(name, available=False, message=f"failing or missing response from {path}: {problem}")
                 self._list(key, [])
+                self._describe(key, None)
+                describe_at = 0.0
                 await asyncio.sleep(_UNAVAILABLE_SECONDS)
             else:
                 self._list(key, resources)
                 self._tell(name, available=True, message="all checks passed")
+                if (now := asyncio.get_running_loop().time()) >= describe_at:
+                    describe_at = now + _OPENAPI_SECONDS
+                    self._describe(key, await self._document(service, key))
                 await asyncio.sleep(_CHECK_SECONDS)
 
     async def _discover(self, service: Object, path: str) -> list[Object]:
         """Return the entries of the server's `APIResourceList`. Raises `ValueError` for another answer."""
-        request = Request("GET", path, Params(), _NoHeaders())
+        document: Any = json.loads(await self._fetch(service, path))
+        if not isinstance(document, dict):
+            raise ValueError("the document is not an object")
+        return [one for one in get_list(cast(Object, document), "resources") if isinstance(one, dict)]
+
+    async def _document(self, service: Object, key: tuple[str, str]) -> bytes | None:
+        """Return the OpenAPI document of a group and version; `None` if the server has no valid one."""
+        try:
+            place = document_place(await self._fetch(service, "/openapi/v3"), *key)
+            return checked_document(await self._fetch(service, *place)) if place is not None else None
+        except (APIError, OSError, ValueError) as problem:
+            _log.debug("aggregated_openapi_unavailable", group=key[0], version=key[1], problem=str(problem))
+            return None
+
+    async def _fetch(self, service: Object, path: str, query: str = "") -> bytes:
+        """Return a document of a server. Raises `ValueError` for another answer, and the errors of `_forward`."""
+        request = Request("GET", path, Params(parse_qsl(query)), _NoHeaders(), query=query)
         response = await self._forward(request, _SELF, service)
         body = bytearray(response.body)
         if response.stream is not None:
@@ -173,10 +216,7 @@ class Aggregation:
                     raise ValueError("the document is too long")
         if response.status != 200:
             raise ValueError(f"bad status: {response.status}")
-        document: Any = json.loads(body)
-        if not isinstance(document, dict):
-            raise ValueError("the document is not an object")
-        return [one for one in get_list(cast(Object, document), "resources") if isinstance(one, dict)]
+        return bytes(body)
 
     def _stored(self, name: str) -> Object | None:
         return self._server.reader.get(*_APISERVICES, "", name)

@@ -400,6 +400,10 @@ class AggregatedResources(Protocol):
         """Return the versions of a group."""
         ...
 
+    def documents(self) -> Mapping[tuple[str, str], bytes]:
+        """Return the OpenAPI documents of available servers by group and version."""
+        ...
+
     def resources(self, group: str, version: str) -> list[Object]:
         """Return the entries of a version in an `APIResourceList`."""
         ...

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import zstandard
 
+from steersman.telemetry.log import get_logger
+from steersman_cluster.api.aggregated_openapi import without_conflicts
 from steersman_cluster.api.builtins import facts
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.api.messages import Request, Response, encode
@@ -25,6 +27,7 @@ _PREFIX: Final = "/openapi/v3"
 _CORE: Final = "api/v1"
 _VARY: Final = (("Vary", "Accept"),)
 _WINDOW: Final = 1 << 25
+_log = get_logger("apiserver")
 
 
 class OpenAPI:
@@ -32,7 +35,7 @@ class OpenAPI:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._v2: tuple[int, _Second] | None = None
+        self._v2: tuple[tuple[int, int], _Second] | None = None
 
     async def serve(self, path: str, request: Request) -> Response:
         """The index, one document, or version 2; a 404 otherwise."""
@@ -68,6 +71,7 @@ class OpenAPI:
 
     def _documents(self) -> list[str]:
         served = {(t.group, t.version) for t in self._server.registry.all() if t.group != METRICS_GROUP}
+        served |= self._server.aggregation.documents().keys()
         return sorted(f"apis/{group}/{version}" if group else f"api/{version}" for group, version in served)
 
     def _document(self, where: str) -> bytes | None:
@@ -77,6 +81,9 @@ class OpenAPI:
         parts = where.split("/")
         if len(parts) != 3 or parts[0] != "apis":
             return None
+        aggregated = self._server.aggregation.documents().get((parts[1], parts[2]))
+        if aggregated is not None:
+            return aggregated
         types = [t for t in self._server.registry.all() if (t.group, t.version) == (parts[1], parts[2])]
         return _custom(types) if types else None
 
@@ -84,7 +91,7 @@ class OpenAPI:
         media = second_media_type(accept)
         if media is None:
             return Response(406, b"", "", _VARY)
-        serial = self._server.registry.serial
+        serial = (self._server.registry.serial, self._server.aggregation.serial)
         if self._v2 is None or self._v2[0] != serial:
             self._v2 = (serial, self._make_second())
         kept = self._v2[1]
@@ -94,28 +101,54 @@ class OpenAPI:
         return Response(200, kept.json if media == JSON else kept.protobuf, media, headers)
 
     def _make_second(self) -> _Second:
+        info: Object = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
         definitions: Object = {}
         paths: Object = {}
+        aggregated = {f"apis/{group}/{version}" for group, version in self._server.aggregation.documents()}
         for where in self._documents():
+            if where in aggregated:
+                continue
             body = self._document(where)
             assert body is not None
-            document = json.loads(body.replace(b"#/components/schemas/", b"#/definitions/"))
+            document = json.loads(_with_definitions(body))
             schemas: Object = document["components"]["schemas"]
             if _shipped(where) is None:
                 own = f"{'.'.join(reversed(where.split('/')[1].split('.')))}."
                 schemas = {name: second_version(s) if name.startswith(own) else s for name, s in schemas.items()}
             definitions.update(schemas)
             paths.update({path: _second_path(item) for path, item in document["paths"].items()})
+        for (group, version), body in sorted(self._server.aggregation.documents().items()):
+            try:
+                document = json.loads(without_conflicts(_with_definitions(body), definitions))
+                added = _made_second(document["paths"], document["components"]["schemas"])
+                _packed_second(info, *added)  # A part that cannot be encoded would break the whole document.
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as problem:
+                _log.warning("aggregated_openapi_not_merged", group=group, version=version, problem=repr(problem))
+                continue
+            paths = {**added[0], **paths}
+            definitions = {**document["components"]["schemas"], **definitions}
         definitions = {name: _plain(schema) for name, schema in definitions.items()}
-        info: Object = {"title": "Kubernetes", "version": facts()["version"]["gitVersion"]}
         whole = encode({"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions})
-        packed = openapi_protobuf.document(
-            info,
-            (openapi_protobuf.path_field(path, item) for path, item in paths.items()),
-            (openapi_protobuf.definition_field(name, schema) for name, schema in definitions.items()),
-        )
         # Both forms have the ETag of the JSON; `Vary` distinguishes them.
-        return _Second(whole, packed, hashlib.sha512(whole).hexdigest().upper())
+        return _Second(whole, _packed_second(info, paths, definitions), hashlib.sha512(whole).hexdigest().upper())
+
+
+def _with_definitions(body: bytes) -> bytes:
+    """Return a document of version 3 whose references are those of version 2."""
+    return body.replace(b"#/components/schemas/", b"#/definitions/")
+
+
+def _made_second(paths: Object, schemas: Object) -> tuple[Object, Object]:
+    made = {path: _second_path(item) for path, item in paths.items()}
+    return made, {name: _plain(schema) for name, schema in schemas.items()}
+
+
+def _packed_second(info: Object, paths: Object, definitions: Object) -> bytes:
+    return openapi_protobuf.document(
+        info,
+        (openapi_protobuf.path_field(path, item) for path, item in paths.items()),
+        (openapi_protobuf.definition_field(name, schema) for name, schema in definitions.items()),
+    )
 
 
 class _Second(NamedTuple):
