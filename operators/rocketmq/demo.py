@@ -97,7 +97,7 @@ def show(cluster: EmbeddedCluster, ports: Ports, stack: contextlib.ExitStack) ->
     story.until(lambda: story.consumers[0].count > 200, "messages are consumed")
 
     master, producers = group_of(cluster)["master"], story.producers[0]
-    story.say(f"SIGSTOP of the master, {master}: a process that ends would be back before its followers miss it")
+    story.say(f"SIGSTOP of the master, {master}; a killed one restarts before the others elect a master")
     producers.forget_gaps()
     with NodeFaults(cluster).pause(master):
         story.until(lambda: group_of(cluster)["master"] != master, "another member is the master")

@@ -157,7 +157,7 @@ def stateful_set(
     annotations: Mapping[str, str] = EMPTY,
     min_ready_seconds: int | None = None,
 ) -> StatefulSet:
-    """Return a StatefulSet whose Pods have its labels and start all at the same time.
+    """Return a StatefulSet; its Pods have its labels and start at the same time.
 
     Args:
         metadata: Its metadata.

@@ -19,6 +19,11 @@ __all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses"
 LABEL = "rocketmq.daocloud.io/controller"
 """The label that names the Controller a Pod belongs to."""
 CONFIG_HASH = "rocketmq.daocloud.io/restart-hash"
+DEFAULTS = {
+    "scanNotActiveBrokerInterval": "1000",
+    "scanInactiveMasterInterval": "1000",
+}
+"""Settings that the spec may change: how often controllers look for masters that are silent, in milliseconds."""
 STABLE_SECONDS = 10
 """Time that a member must be ready before the next one restarts."""
 
@@ -50,6 +55,7 @@ def settings_of(controller: Controller, index: int) -> dict[str, str]:
     """Return the settings of one member."""
     peers = ";".join(f"n{number}-{address}" for number, address in enumerate(stable_addresses(controller)))
     return {
+        **DEFAULTS,
         **controller.spec.config,
         "controllerDLegerGroup": controller.metadata.name,
         "controllerDLegerPeers": peers,

@@ -161,6 +161,15 @@ def test_a_broker_scales_until_its_new_group_has_the_topics_of_the_others(joined
     assert status(of, seen, Plan(), frozenset(joined), ENDPOINTS, ()).phase == phase
 
 
+def test_the_spec_may_change_the_heartbeat_timeout_of_mode_controller():
+    name = "controllerHeartBeatTimeoutMills"
+    of = broker(cluster_mode="CONTROLLER")
+    assert settings_of(of, Member(0, 0), ENDPOINTS)[name] == "6000"
+    of = broker(cluster_mode="CONTROLLER", config={name: "9000"})
+    assert settings_of(of, Member(0, 0), ENDPOINTS)[name] == "9000"
+    assert name not in settings_of(broker(), Member(0, 0), ENDPOINTS)
+
+
 def test_topics_come_from_the_pod_that_the_user_chose():
     of = broker(groups=[0], size=2, scale_pod_name="mq-0-2-0")
     assert steps(of, group(of, 0), group(of, 1)) == (CopyTo(Member(0, 2), Member(1, 0), 1),)

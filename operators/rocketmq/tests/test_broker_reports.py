@@ -1,4 +1,4 @@
-"""What is read of the members of a group, in the order in which they answer."""
+"""The observation of a group while the commit logs of its members grow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASTER, FOLLOWER = Member(0, 0), Member(0, 1)
 
 
 class Reporting(BrokerAdmin):
-    """A broker whose commit log has the next of its ends each time it is asked."""
+    """A broker that reports the next of some ends of its commit log with each answer."""
 
     def __init__(self, is_master: bool, ends: Sequence[int]) -> None:
         self._id = "0" if is_master else "1"

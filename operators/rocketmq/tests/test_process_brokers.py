@@ -362,6 +362,9 @@ def test_the_checker_finds_the_loss_of_an_unclean_election_after_asynchronous_re
             with faults.pause(first):
                 until(lambda: group_of(cluster)["master"] == other, "no unclean master is elected")
     until(lambda: running(cluster), lambda: f"the group did not come back: {status(cluster)}")
+    # Replicas copy the settings of topics at intervals, so the new master may not have the topic yet.
+    create_topic(cluster, shop, status(cluster))
+    wait_routed(routes, 1)
     assert workload.report().lost
 
 

@@ -13,6 +13,12 @@ from rocketmq.pods import STORE
 
 __all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
 
+CONTROLLER_MODE_DEFAULTS = {
+    # Controllers replace a master that is silent for so long; the broker's own default of 10 seconds, with the time of a
+    # scan and of a client's next attempt, exceeds the 12 seconds that a producer shall wait at most.
+    "controllerHeartBeatTimeoutMills": "6000",
+}
+"""Settings of brokers in mode CONTROLLER that the spec may change."""
 NAME_SERVER_PERIOD_MS = 5_000
 """How often a broker reads its list of name servers again."""
 READ, READ_WRITE = "4", "6"
@@ -81,7 +87,8 @@ def settings_of(broker: Broker, member: Member, endpoints: Endpoints, *, writabl
         "metricsPromExporterPort": str(spec.ports.metrics),
         "brokerPermission": READ_WRITE if writable else READ,
     }
-    return {**spec.config, **fixed, **_mode(broker, member, endpoints)}
+    defaults = CONTROLLER_MODE_DEFAULTS if spec.cluster_mode == "CONTROLLER" else {}
+    return {**defaults, **spec.config, **fixed, **_mode(broker, member, endpoints)}
 
 
 def _mode(broker: Broker, member: Member, endpoints: Endpoints) -> dict[str, str]:
