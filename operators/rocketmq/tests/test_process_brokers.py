@@ -341,7 +341,7 @@ def test_groups_are_added_for_the_rate_of_messages_and_for_full_disks_and_leave_
         sends(workload)
     assert workload.report().sound
     reasons = [each["note"] for each in cluster.list("events.events.k8s.io") if each["reason"].startswith("Scaled")]
-    assert [sum(text in each for each in reasons) for text in ("need 2 groups", "% full", "fit 2 groups")] == [1, 1, 1]
+    assert [sum(text in each for each in reasons) for text in ("second need", "% full", "fit 2 groups")] == [1, 1, 1]
 
 
 @pytest.mark.soak
