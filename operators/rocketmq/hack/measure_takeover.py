@@ -51,7 +51,7 @@ def with_figures(readme: str, report: dict[str, Any]) -> str:
 
 def summary(seconds: list[float]) -> dict[str, Any]:
     """Return the figures of the runs of one mode; the percentile is the nearest rank."""
-    ordered = sorted(seconds)
+    ordered = sorted(round(each, 2) for each in seconds)
     return {
         "median": round(statistics.median(ordered), 2),
         "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 2),
@@ -70,7 +70,7 @@ def measure(mode: str, runs: int, note: str) -> dict[str, Any]:
     configure(level="error")
     with tempfile.TemporaryDirectory() as directory, process_cluster(Path(directory), nodes=3) as cluster:
         found = summary(_takeovers(cluster, mode, runs))
-    before = json.loads(REPORT.read_text())["modes"] if REPORT.exists() else {}
+    before: dict[str, Any] = json.loads(REPORT.read_text())["modes"] if REPORT.exists() else {}
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": platform.machine(),
@@ -118,8 +118,7 @@ def main() -> None:
         report = measure(arguments.mode, arguments.runs, arguments.note)
         REPORT.parent.mkdir(parents=True, exist_ok=True)
         REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    readme = README.read_text()
-    README.write_text(with_figures(readme, json.loads(REPORT.read_text())))
+    README.write_text(with_figures(README.read_text(), json.loads(REPORT.read_text())))
 
 
 if __name__ == "__main__":
