@@ -42,7 +42,7 @@ _GO_MODULE: Final = ROOT / "hack" / "controlplane"
 
 
 class SourceMissingError(Exception):
-    """A generator cannot run on this machine; the message names what it needs."""
+    """A generator cannot run on this machine; the message names the missing source."""
 
 
 @cache

@@ -23,10 +23,10 @@ async def reconcile(held: ConfigMap, ctx: Context) -> None:
         return
     data = repr((sorted(held.data.items()), sorted(held.binary_data.items())))
     digest = hashlib.sha256(data.encode()).hexdigest()
-    if notes.get(SEEN) != digest:  # and what is seen for the first time has not changed
+    if notes.get(SEEN) != digest:  # a ConfigMap without a stored hash has not changed
         since = f"{ctx.now():%Y-%m-%dT%H:%M:%SZ}" if SEEN in notes else None
         await ctx.patch(held, MergePatch({"metadata": {"annotations": {SEEN: digest, SINCE: since}}}))
-        return  # the patch wakes this controller, which then restarts what is older
+        return  # the patch triggers this controller, which then restarts older Pods
     for pod in await ctx.fetch_list(Pod, labels=notes[PODS]):
         started = pod.metadata.creation_timestamp
         if started and f"{started:%Y-%m-%dT%H:%M:%SZ}" < notes.get(SINCE, ""):

@@ -54,7 +54,7 @@ def counter(name: str, description: str, labels: Sequence[str] = ()) -> Counter:
 
     Args:
         name: The name, which ends in `_total`.
-        description: What is counted, in one sentence.
+        description: The meaning of the counter, in one sentence.
         labels: The names of the labels.
 
     Raises:
@@ -75,7 +75,7 @@ def histogram(
 
     Args:
         name: The name, which ends in the unit, such as `_seconds`.
-        description: What is observed, in one sentence.
+        description: The meaning of the observed values, in one sentence.
         labels: The names of the labels.
         buckets: The upper bounds of the buckets, ascending; by default those of prometheus-client, for seconds.
     """

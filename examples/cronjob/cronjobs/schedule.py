@@ -22,7 +22,7 @@ class TooManyMissedError(ValueError):
 
 
 def schedule_of(text: str, earliest: datetime, now: datetime) -> Schedule:
-    """Return what is due between `earliest`, exclusively, and `now`, and the next time after that.
+    """Return the times that are due after `earliest` and until `now`, and the next time after `now`.
 
     Raises:
         TooManyMissedError: Too many starts were missed to count them.

@@ -15,7 +15,7 @@ class CronJobSpec(Model):
     starting_deadline_seconds: Annotated[int, Ge(0)] | None = None
     """Seconds after the scheduled time until which a missed Job is still started."""
     concurrency_policy: ConcurrencyPolicy = "Allow"
-    """What happens when a Job is due while another one runs."""
+    """The policy for a Job that is due while another one runs."""
     suspend: bool = False
     """Whether no further Jobs are started."""
     job_template: JobTemplateSpec

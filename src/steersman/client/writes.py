@@ -324,7 +324,7 @@ class Writes(Verbs):
     ) -> Any:
         """Patch an object; the class of `patch` is the patch type. `force` applies to apply patches only.
 
-        `want` selects what is decoded of the response: the object, its metadata, or only its uid and resourceVersion.
+        `want` selects the decoded part of the response: the object, its metadata, or only its uid and resourceVersion.
 
         Raises `NotFound`, `Invalid` (also if a `test` of a JSON patch fails), `Conflict` (the object does not have the
         patch's resourceVersion), `UnsupportedMediaType` (a strategic merge patch of a custom resource).

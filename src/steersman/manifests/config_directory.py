@@ -1,6 +1,6 @@
 """The files of `config/`: their content, and the comparison with a directory.
 
-Generated files have a first line that says so. Generated files that are not needed any more are removed; other files
+The first line marks generated files. Generated files that are not needed any more are removed; other files
 are not changed. An existing file without that line belongs to the user and is kept, except for CRDs and roles. Files
 are replaced atomically.
 """

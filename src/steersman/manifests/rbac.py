@@ -52,7 +52,7 @@ METRICS_RULES: Final = (
     _rule("authentication.k8s.io", "tokenreviews", ("create",)),
     _rule("authorization.k8s.io", "subjectaccessreviews", ("create",)),
 )
-"""Permissions to check who may read metrics that are served securely."""
+"""The permissions to authenticate and authorize readers of secure metrics."""
 
 
 def certificate_rules(secret: str, *, prepared: bool = False) -> list[PolicyRule]:

@@ -54,7 +54,7 @@ def rbac(
         namespace: The namespace that it runs in; `<name>-system` by default.
         namespaces: The namespaces that it watches; all if empty.
         namespace_selector: Whether it selects namespaces by labels.
-        secure_metrics: Whether it checks who may read its metrics.
+        secure_metrics: Whether it authorizes readers of its metrics.
         webhook_certificates: Whether its replicas create the webhooks' certificates.
         install_crds: Whether it installs its CRDs.
     """

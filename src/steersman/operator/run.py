@@ -127,7 +127,7 @@ class Replica:
             transport: Makes the transport of each client.
             registers_as: The user that registers webhooks outside of the cluster; `config` by default.
             webhook_server: The class of the server that the API server calls; by default `WebhookServer`.
-            definitions: The CustomResourceDefinitions to install where the settings ask for it.
+            definitions: The CustomResourceDefinitions to install if the settings enable it.
             memory: The memory settings of the process while caches fill; by default none.
         """
         self.operator = operator

@@ -256,7 +256,7 @@ def _fits(text: types.StrType, value: str) -> bool:
 def _moment(year: int) -> Any:
     from datetime import datetime
 
-    return datetime(year, 1, 1)  # noqa: DTZ001 - hypothesis wants bounds without a zone
+    return datetime(year, 1, 1)  # noqa: DTZ001 - hypothesis requires bounds without a zone
 
 
 def conversions_of(operator: Any) -> list[Conversion]:

@@ -44,7 +44,7 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     scope: Literal["*", "Namespaced", "Cluster"] = "*"
 
     def problem(self, mutating: bool) -> str:
-        """Return what is invalid in these options, or an empty string."""
+        """Return the error of these options, or an empty string."""
         if not 1 <= self.timeout <= 30:
             return f"timeout={self.timeout}: must be from 1 to 30 seconds"
         if not mutating and self.reinvocation != "Never":

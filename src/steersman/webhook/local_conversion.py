@@ -105,7 +105,7 @@ async def _restore(client: Client, name: str, choose: Callable[[Json], Awaitable
         return patch.remove(_POINTER)
 
     async def ownership(crd: Json) -> JsonPatch:
-        # The write above made this manager the owner of what it restored.
+        # The write above made this manager the owner of the restored fields.
         if chosen is None or _conversion(crd) != chosen["conversion"]:
             return JsonPatch()
         return JsonPatch().replace("/metadata/managedFields", _owned_by(crd, chosen["owners"]))

@@ -64,5 +64,5 @@ def _is_absent(file: Path) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        return False  # the attempt to read the file explains what is wrong with it
+        return False  # The attempt to read the file raises the error.
     return False

@@ -145,5 +145,5 @@ def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
 
 
 def _no_password() -> str:
-    """Return no password: OpenSSL would ask for one on the terminal."""
+    """Return no password; without this callback OpenSSL would prompt on the terminal."""
     return ""

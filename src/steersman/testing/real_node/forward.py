@@ -48,7 +48,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
             writer.write(data)
             await writer.drain()
     except OSError:
-        pass  # One side has reset its connection; the other side is told by the end of the output.
+        pass  # One side has reset its connection; the end of the output closes the other side.
     with contextlib.suppress(OSError):
         writer.write_eof()
 

@@ -25,9 +25,9 @@ __all__ = [
     "Connect",
     "copy",
     "ending",
+    "exchange",
     "forward",
     "resized",
-    "talk",
 ]
 
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io", "channel.k8s.io")
@@ -42,15 +42,15 @@ Connect: TypeAlias = Callable[[int], Awaitable[Connection]]
 """Opens a connection to a port of the Pod."""
 
 
-async def talk(socket: Socket, session: ExecSession, heard: Sequence[int]) -> None:
+async def exchange(socket: Socket, session: ExecSession, requested: Sequence[int]) -> None:
     """Copy both directions of a command until it ends or the client disconnects.
 
-    `heard` are the output channels that the client requested.
+    `requested` are the output channels that the client requested.
     """
     reading = asyncio.ensure_future(_input(socket, session))
     try:
         async for channel, data in session:
-            if channel in heard:
+            if channel in requested:
                 await socket.send(bytes((channel,)) + data)
         status = ending(await session.wait())
         if socket.protocol in _WITH_STATUS:

@@ -94,7 +94,7 @@ async def execute(call: Call, options: ExecOptions | None = None) -> Response:
     session = await kubelet.exec(
         call.namespace, call.name, container, options.command, stdin=options.stdin, tty=options.tty
     )
-    return _conversation(session, options, spdy=spdy)
+    return _session_response(session, options, spdy=spdy)
 
 
 async def attach(call: Call, options: ExecOptions | None = None) -> Response:
@@ -106,7 +106,7 @@ async def attach(call: Call, options: ExecOptions | None = None) -> Response:
     spdy = _upgrades_to_spdy(call)
     _need_streams(options)
     session = await kubelet.attach(call.namespace, call.name, container, stdin=options.stdin, tty=options.tty)
-    return _conversation(session, options, spdy=spdy)
+    return _session_response(session, options, spdy=spdy)
 
 
 async def portforward(call: Call, parameter: str = "ports") -> Response:
@@ -136,11 +136,15 @@ def _need_streams(options: ExecOptions) -> None:
         raise bad_request("you must specify at least 1 of stdin, stdout, stderr")
 
 
-def _conversation(session: ExecSession, options: ExecOptions, *, spdy: bool) -> Response:
+def _session_response(session: ExecSession, options: ExecOptions, *, spdy: bool) -> Response:
     if spdy:
-        return Response(101, serve=lambda socket: tunnels.talk(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL)
-    heard = [channel for channel, wanted in ((STDOUT, options.stdout), (STDERR, options.stderr)) if wanted]
-    return Response(101, serve=lambda socket: channels.talk(socket, session, heard), protocols=channels.EXEC_PROTOCOLS)
+        return Response(
+            101, serve=lambda socket: tunnels.exchange(socket, session, options), tunnel=tunnels.EXEC_PROTOCOL
+        )
+    requested = [channel for channel, wanted in ((STDOUT, options.stdout), (STDERR, options.stderr)) if wanted]
+    return Response(
+        101, serve=lambda socket: channels.exchange(socket, session, requested), protocols=channels.EXEC_PROTOCOLS
+    )
 
 
 def _upgrades_to_spdy(call: Call) -> bool:

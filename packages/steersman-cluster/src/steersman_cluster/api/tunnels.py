@@ -20,7 +20,7 @@ from steersman_cluster.api.pod_options import ExecOptions
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession
 
-__all__ = ["EXEC_PROTOCOL", "FORWARD_PROTOCOL", "TUNNEL", "forward", "talk"]
+__all__ = ["EXEC_PROTOCOL", "FORWARD_PROTOCOL", "TUNNEL", "exchange", "forward"]
 
 EXEC_PROTOCOL: Final = "v4.channel.k8s.io"
 FORWARD_PROTOCOL: Final = "portforward.k8s.io"
@@ -84,7 +84,7 @@ class _Session:
 # Commands.
 
 
-async def talk(socket: Socket, session: ExecSession, options: ExecOptions) -> None:
+async def exchange(socket: Socket, session: ExecSession, options: ExecOptions) -> None:
     """Both directions of a command until it ends or the client goes."""
     await _Command(socket, session, options).run()
 

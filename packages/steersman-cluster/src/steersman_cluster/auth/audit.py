@@ -73,7 +73,7 @@ class Log:
         """Open the entry of a request; return `None` if the policy records nothing of it.
 
         Args:
-            user: The sender of the request, to whom the policy applies.
+            user: The sender of the request; rules of the policy can select users.
             attributes: The attributes of the request.
             uri: The path of the request with its query.
             acting_as: The impersonated user; the sender without impersonation.

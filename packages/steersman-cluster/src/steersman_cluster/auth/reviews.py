@@ -30,7 +30,7 @@ class ReviewCall(Protocol):
 
     @property
     def user(self) -> User:
-        """The authenticated user, who may differ from the user in the review."""
+        """The authenticated user of the request, not the user in the review."""
         ...
 
     @property

@@ -87,8 +87,10 @@ async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
     lease = ctx.get(Lease, node.metadata.name, namespace=LEASES)
     renewed: Any = lease.spec.renew_time if lease is not None else None
     condition = _condition(node, "Ready")
-    heard = renewed or (condition.last_heartbeat_time if condition else None) or node.metadata.creation_timestamp or now
-    silent = now - heard > timedelta(seconds=grace)
+    heartbeat = (
+        renewed or (condition.last_heartbeat_time if condition else None) or node.metadata.creation_timestamp or now
+    )
+    silent = now - heartbeat > timedelta(seconds=grace)
     ready = condition.status if condition is not None else "False"
     if silent and ready != "Unknown":
         await _mark_unknown(node, ctx, now)
@@ -100,7 +102,7 @@ async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
     if sorted(map(str, taints)) != sorted(map(str, node.spec.taints)):
         metadata = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
         await ctx.patch(node, MergePatch({"metadata": metadata, "spec": {"taints": [*map(to_dict, taints)] or None}}))
-    left = (heard + timedelta(seconds=grace) - now).total_seconds()
+    left = (heartbeat + timedelta(seconds=grace) - now).total_seconds()
     return Result(requeue_after=max(0.1, left + 0.1) if not silent else grace)
 
 

@@ -66,7 +66,7 @@ def total(sets: Iterable[ReplicaSet]) -> int:
 
 
 def active(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """Return the ReplicaSets that have or want Pods."""
+    """Return the ReplicaSets with actual or desired Pods."""
     return [rs for rs in sets if replicas_of(rs) > 0]
 
 

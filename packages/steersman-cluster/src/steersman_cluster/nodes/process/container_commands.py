@@ -73,11 +73,11 @@ class ContainerCommands:
         async def execute(command: Sequence[str]) -> tuple[int, str]:
             output = bytearray()
 
-            def hear(_: int, data: bytes) -> None:
+            def on_output(_: int, data: bytes) -> None:
                 output.extend(data)
 
             try:
-                process = await self.open(run, command, hear, stdin=False, tty=False)
+                process = await self.open(run, command, on_output, stdin=False, tty=False)
             except LaunchError as problem:
                 return 126, str(problem)
             except OSError as problem:

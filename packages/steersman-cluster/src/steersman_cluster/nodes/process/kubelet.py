@@ -79,11 +79,11 @@ class ProcessKubelet:
         run = self._run(namespace, pod, container)
         output: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
 
-        def hear(stream: int, data: bytes) -> None:
+        def on_output(stream: int, data: bytes) -> None:
             output.put_nowait((stream, data))
 
         try:
-            process = await self._runtime.commands.open(run, command, hear, stdin=stdin, tty=tty)
+            process = await self._runtime.commands.open(run, command, on_output, stdin=stdin, tty=tty)
         except (OSError, LaunchError) as problem:
             said = (problem.strerror if isinstance(problem, OSError) else None) or problem
             raise APIError(
@@ -92,7 +92,7 @@ class ProcessKubelet:
         if process.ended:
             output.put_nowait(None)
         else:
-            # `hear` already passes the output to the queue; a listener would pass it a second time.
+            # `on_output` already passes the output to the queue; a listener would pass it a second time.
             waiting = asyncio.ensure_future(process.wait())
             waiting.add_done_callback(lambda _: output.put_nowait(None))
         return Session(process, owned=True, output=output)
