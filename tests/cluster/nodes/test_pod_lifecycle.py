@@ -6,31 +6,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steersman_cluster.nodes.pod_lifecycle import begin, step
-from steersman_cluster.nodes.pod_state import (
+from steersman_cluster.nodes.pod_events import (
     Effect,
     End,
     Event,
     Exited,
     NotPrepared,
     NotStarted,
-    PodState,
     Prepare,
     Prepared,
     ProbeFailed,
     Readiness,
     Remove,
     Report,
-    Stage,
     Start,
     Started,
     StartedUp,
     Stop,
     Sync,
-    Termination,
     Tick,
     Wake,
 )
+from steersman_cluster.nodes.pod_lifecycle import begin, step
+from steersman_cluster.nodes.pod_state import PodState, Stage, Termination
 from steersman_cluster.nodes.status import status_of
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from steersman.models import Quantity
+from steersman_cluster.nodes.pod_events import NotResized, Report, Resize, Resized, Start, Stop, Sync
 from steersman_cluster.nodes.pod_lifecycle import begin
-from steersman_cluster.nodes.pod_state import NotResized, PodState, Refusal, Report, Resize, Resized, Start, Stop, Sync
+from steersman_cluster.nodes.pod_state import PodState, Refusal
 from steersman_cluster.nodes.resizes import changed_resources, needs_restart, refusal_of
 from tests.cluster.nodes.test_containers import ROOT, Place, mode, place
 from tests.cluster.nodes.test_pod_lifecycle import Node

@@ -12,7 +12,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -21,28 +21,18 @@ from steersman.client import ApiError, Client, ClientError, Conflict, NotFound
 from steersman.k8s import Pod
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
+from steersman_cluster.nodes.node_pod import NodePod, Runtime
 from steersman_cluster.nodes.pod_admission import rejection
+from steersman_cluster.nodes.pod_events import End, Event, Remove, Report, Sync, Tick, Wake
 from steersman_cluster.nodes.pod_lifecycle import begin, step
-from steersman_cluster.nodes.pod_state import (
-    Effect,
-    End,
-    Event,
-    PodState,
-    Refusal,
-    Remove,
-    Report,
-    Role,
-    Sync,
-    Tick,
-    Wake,
-)
+from steersman_cluster.nodes.pod_state import PodState, Refusal, Role
 from steersman_cluster.nodes.recorder import Recorder
 from steersman_cluster.nodes.registration import Registration
 from steersman_cluster.nodes.resizes import refusal_of
 from steersman_cluster.nodes.status import RESIZE_CONDITIONS, status_of
-from steersman_cluster.objects import Object, dig, name_of, namespace_of, uid_of
+from steersman_cluster.objects import Object, dig, uid_of
 
-__all__ = ["Agent", "NodePod", "Runtime"]
+__all__ = ["Agent"]
 
 _STRATEGIC = "application/strategic-merge-patch+json"
 _WRITERS: Final = 8
@@ -51,69 +41,6 @@ _SYNC_TIMEOUT: Final = 30.0
 _FIELDS: Final = {Role.MAIN: "containers", Role.EPHEMERAL: "ephemeralContainers"}
 
 _log = get_logger("nodes")
-
-
-class Runtime(Protocol):
-    """Runs or simulates containers. Its methods are synchronous; it reports with `Agent.post`."""
-
-    adopts: bool
-    """Whether containers keep running without an agent."""
-
-    def added(self, node_pod: NodePod) -> None:
-        """Handle a new Pod."""
-        ...
-
-    def synced(self, node_pod: NodePod) -> None:
-        """Handle a new version of the Pod."""
-        ...
-
-    def perform(self, node_pod: NodePod, effect: Effect) -> None:
-        """Perform an effect of the state machine: `Prepare`, `Start`, `Stop`."""
-        ...
-
-    async def removed(self, node_pod: NodePod) -> None:
-        """Clean up after a Pod that has ended, before its deletion."""
-        ...
-
-    def forgotten(self, node_pod: NodePod) -> None:
-        """Kill the remaining processes of a deleted Pod at once."""
-        ...
-
-    async def close(self) -> None:
-        """Kill all containers and release what the runtime holds."""
-        ...
-
-
-class NodePod:
-    """The agent's record of one Pod: its object, its state and the pending write."""
-
-    __slots__ = ("deleted", "node", "pod_state", "sent", "timer", "waiting", "writing")
-
-    def __init__(self, pod_state: PodState, node: str) -> None:
-        self.pod_state = pod_state
-        self.node = node
-        self.sent: Object = {}
-        """The fields of status as last written."""
-        self.waiting = False
-        self.writing = False
-        self.timer = 0.0
-        """The loop time of the next Tick; 0 for none."""
-        self.deleted = False
-
-    @property
-    def namespace(self) -> str:
-        """`metadata.namespace` of the Pod."""
-        return namespace_of(self.pod_state.pod)
-
-    @property
-    def name(self) -> str:
-        """`metadata.name` of the Pod."""
-        return name_of(self.pod_state.pod)
-
-    @property
-    def uid(self) -> str:
-        """`metadata.uid`, which distinguishes Pods that had the same name."""
-        return self.pod_state.uid
 
 
 class Agent:

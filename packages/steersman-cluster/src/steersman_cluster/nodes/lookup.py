@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from steersman_cluster.errors import bad_request, not_found
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
+from steersman_cluster.nodes.node_pod import NodePod
 from steersman_cluster.nodes.pod_state import Container, Role, Stage
 
 __all__ = ["container_for_logs", "container_of", "pod_on", "running_container"]

@@ -15,9 +15,10 @@ from itertools import count
 from typing import Any, Final, Literal, cast, get_args
 
 from steersman_cluster.errors import APIError, bad_request
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.network.addresses import API_ADDRESS
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork, Rule
+from steersman_cluster.nodes.node_pod import NodePod
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.processes import children_of
 from steersman_cluster.nodes.process.runtime import ProcessRuntime

@@ -10,38 +10,40 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from steersman_cluster.nodes.pod_state import (
-    DEFINITION_CHANGED,
-    Container,
+from steersman_cluster.nodes.pod_events import (
     Effect,
     End,
     Event,
-    Exit,
     Exited,
     NotPrepared,
     NotResized,
     NotStarted,
-    PodState,
-    Preparation,
     Prepare,
     Prepared,
     ProbeFailed,
     Readiness,
-    Refusal,
     Remove,
     Report,
     Resize,
     Resized,
-    Role,
-    Stage,
     Start,
     Started,
     StartedUp,
     Stop,
     Sync,
-    Termination,
     Tick,
     Wake,
+)
+from steersman_cluster.nodes.pod_state import (
+    DEFINITION_CHANGED,
+    Container,
+    Exit,
+    PodState,
+    Preparation,
+    Refusal,
+    Role,
+    Stage,
+    Termination,
     containers_of,
 )
 from steersman_cluster.nodes.resizes import changed_resources, needs_restart, resources_of, summary

@@ -13,12 +13,12 @@ from dataclasses import replace
 from steersman.models import Quantity
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDOUT, Connection, LogOptions, Usage
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.behaviour import PREFIX, Behaviour, Defaults, behaviour_of
 from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES, LogLine, selected
 from steersman_cluster.nodes.lookup import container_for_logs, pod_on, running_container
-from steersman_cluster.nodes.pod_state import (
-    Container,
+from steersman_cluster.nodes.node_pod import NodePod
+from steersman_cluster.nodes.pod_events import (
     Effect,
     End,
     Exited,
@@ -28,12 +28,11 @@ from steersman_cluster.nodes.pod_state import (
     Readiness,
     Resize,
     Resized,
-    Stage,
     Start,
     Started,
     Stop,
-    Termination,
 )
+from steersman_cluster.nodes.pod_state import Container, Stage, Termination
 from steersman_cluster.objects import annotations_of, dig
 
 __all__ = ["SimulatedKubelet", "SimulatedNode", "SimulatedRuntime"]

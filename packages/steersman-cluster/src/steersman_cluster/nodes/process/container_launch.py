@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
+from steersman_cluster.nodes.node_pod import NodePod
 from steersman_cluster.nodes.process import cleanup
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.cgroups import CGROUP_MOUNT, ContainerGroup, NodeGroups, limits_of

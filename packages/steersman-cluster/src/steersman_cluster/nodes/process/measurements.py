@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from steersman_cluster.nodes.agent import Agent
-from steersman_cluster.nodes.pod_state import End
+from steersman_cluster.nodes.pod_events import End
 from steersman_cluster.nodes.process.meter import SAMPLE_EVERY_SECONDS
 from steersman_cluster.nodes.process.pod_resources import PodResources
 from steersman_cluster.nodes.process.processes import consumed

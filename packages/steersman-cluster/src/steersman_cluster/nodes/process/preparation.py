@@ -12,9 +12,10 @@ from typing import Final
 
 from steersman.client import ClientError
 from steersman.telemetry.log import get_logger
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
-from steersman_cluster.nodes.pod_state import NotPrepared, Prepared
+from steersman_cluster.nodes.node_pod import NodePod
+from steersman_cluster.nodes.pod_events import NotPrepared, Prepared
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.environment import Facts
 from steersman_cluster.nodes.process.images import Images

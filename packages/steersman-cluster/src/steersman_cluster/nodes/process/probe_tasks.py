@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
-from steersman_cluster.nodes.pod_state import ProbeFailed, Readiness, StartedUp
+from steersman_cluster.nodes.node_pod import NodePod
+from steersman_cluster.nodes.pod_events import ProbeFailed, Readiness, StartedUp
 from steersman_cluster.nodes.process.container_run import Run
 from steersman_cluster.nodes.process.handlers import Counter, Execute, act
 from steersman_cluster.nodes.process.pod_resources import PodResources

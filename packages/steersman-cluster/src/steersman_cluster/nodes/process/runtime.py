@@ -17,12 +17,12 @@ from typing import Final
 
 from steersman.client import ClientError
 from steersman.telemetry.log import get_logger
-from steersman_cluster.nodes.agent import Agent, NodePod
+from steersman_cluster.nodes.agent import Agent
 from steersman_cluster.nodes.logs import MESSAGE_LOG_BYTES, MESSAGE_LOG_LINES
 from steersman_cluster.nodes.network.addresses import KUBERNETES_SERVICE
 from steersman_cluster.nodes.network.cluster_network import ClusterNetwork
-from steersman_cluster.nodes.pod_state import (
-    Container,
+from steersman_cluster.nodes.node_pod import NodePod
+from steersman_cluster.nodes.pod_events import (
     Effect,
     Exited,
     NotResized,
@@ -34,6 +34,7 @@ from steersman_cluster.nodes.pod_state import (
     Started,
     Stop,
 )
+from steersman_cluster.nodes.pod_state import Container
 from steersman_cluster.nodes.process import cleanup, probe_tasks
 from steersman_cluster.nodes.process.api_reader import ApiReader
 from steersman_cluster.nodes.process.cgroups import NodeGroups, limits_of
