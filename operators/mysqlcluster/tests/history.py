@@ -256,7 +256,7 @@ async def running(members: Members, policy: Policy) -> AsyncGenerator[Loop]:
 
 async def prepare(loop: Loop) -> None:
     """Create accounts and table as soon as there is a primary, and wait until the cluster is healthy."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):  # a busy machine initializes a database slowly
         while not (loop.stored.primary and loop.stored.transition is None):  # noqa: ASYNC110 - real processes
             await asyncio.sleep(0.05)
     state = loop.stored
