@@ -107,9 +107,9 @@ class Waits(Reads):
         except TimeoutError:
             if not limit.expired():
                 raise
-            wish = getattr(condition, "__name__", repr(condition))
+            name = getattr(condition, "__name__", repr(condition))
             raise WaitTimeoutError(
-                f"{view.info.kind} {key}: waited {timeout:g} s for {wish}; last seen: {last.describe()}"
+                f"{view.info.kind} {key}: waited {timeout:g} s for {name}; last seen: {last.describe()}"
             ) from last.problem
 
     async def _wait(self, view: View[Any], key: Key, uid: str, condition: WaitCondition, last: _LastSeen) -> Any:

@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steersman.client import AlreadyExists, ApiError, Client, ClientError, Conflict, Forbidden, NotFound
 from steersman.models import Dynamic, MergePatch, View, dynamic
@@ -224,9 +224,9 @@ class CertificateManager:
         loop_time = asyncio.get_running_loop().time()
         state = kept.state if kept is not None else None
         carried: timedelta | None = None
-        if state is not None and state.successor is not None and observation is not None:
+        if kept is not None and state is not None and state.successor is not None and observation is not None:
             carry = all(
-                entry.bundle == cast(Keys, kept).bundle or entry.trusts() >= state.trusted
+                entry.bundle == kept.bundle or entry.trusts() >= state.trusted
                 for configuration in observation
                 for entry in configuration.entries
             )

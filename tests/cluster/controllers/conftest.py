@@ -15,7 +15,7 @@ from steersman.k8s import ServiceAccount
 from steersman.models import JsonPatch, MergePatch, key_of
 from steersman_cluster.controllers.thread import running
 
-from .planes import plane_of
+from .api_servers import plane_of
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 

@@ -13,8 +13,8 @@ from steersman.models import get_condition
 from steersman_cluster.controllers.metrics import SetMetrics
 from steersman_cluster.controllers.thread import running
 
+from .api_servers import plane_of
 from .conftest import Lab
-from .planes import plane_of
 from .test_deployments import deployment, rolled_out, template
 
 METRICS = SetMetrics()

@@ -11,8 +11,8 @@ from steersman.models import ObjectMeta, from_dict
 from steersman_cluster.controllers.pod_collector import OUT_OF_SERVICE, excess_terminated, is_out_of_service
 from steersman_cluster.controllers.thread import running
 
+from .api_servers import plane_of
 from .conftest import Lab
-from .planes import plane_of
 
 FINALIZER = "example.com/hold"
 

@@ -106,13 +106,15 @@ class Builtins:
             verbs=verbs,
             short_names=tuple(described.get("shortNames", ())),
             categories=tuple(described.get("categories", ())),
-            subresources={door["subresource"]: self._door(plural, door) for door in described.get("subresources", ())},
+            subresources={
+                sub["subresource"]: self._subresource(plural, sub) for sub in described.get("subresources", ())
+            },
             storage_version=_STORED_AS.get((group, plural), ""),
             storage_name=_STORED_ELSEWHERE.get((group, plural)),
             handler=cast("Handler | None", handler),
         )
 
-    def _door(self, plural: str, described: Mapping[str, Any]) -> Subresource:
+    def _subresource(self, plural: str, described: Mapping[str, Any]) -> Subresource:
         name = described["subresource"]
         handler: Handler | None = None
         if (plural, name) == ("serviceaccounts", "token"):

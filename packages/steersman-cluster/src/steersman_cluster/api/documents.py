@@ -122,15 +122,15 @@ class Documents:
         listed: list[Object] = []
         for t in types:
             listed.append(_legacy(t))
-            for name, door in sorted(t.subresources.items()):
+            for name, subresource in sorted(t.subresources.items()):
                 entry: Object = {
                     "name": f"{t.plural}/{name}",
                     "singularName": "",
                     "namespaced": t.namespaced,
-                    "kind": _door_kind(t, name)[2],
-                    "verbs": sorted(door.verbs),
+                    "kind": _subresource_kind(t, name)[2],
+                    "verbs": sorted(subresource.verbs),
                 }
-                kind = _door_kind(t, name)
+                kind = _subresource_kind(t, name)
                 if (kind[0], kind[1]) != (t.group, t.version):
                     entry = {
                         "name": entry.pop("name"),
@@ -208,10 +208,10 @@ def _legacy(t: ResourceType) -> Object:
     return entry
 
 
-def _door_kind(t: ResourceType, name: str) -> tuple[str, str, str]:
-    door = t.subresources[name]
-    if door.kind is not None:
-        return door.group or "", door.version or "", door.kind
+def _subresource_kind(t: ResourceType, name: str) -> tuple[str, str, str]:
+    subresource = t.subresources[name]
+    if subresource.kind is not None:
+        return subresource.group or "", subresource.version or "", subresource.kind
     if name == "scale":
         return "autoscaling", "v1", "Scale"
     return t.group, t.version, t.kind
@@ -231,15 +231,15 @@ def _discovered(t: ResourceType) -> Object:
     if t.categories:
         entry["categories"] = list(t.categories)
     doors: list[Object] = []
-    for name, door in sorted(t.subresources.items()):
-        group, version, kind = _door_kind(t, name)
+    for name, subresource in sorted(t.subresources.items()):
+        group, version, kind = _subresource_kind(t, name)
         if (group, version) == (t.group, t.version):
             group = version = ""
         doors.append(
             {
                 "subresource": name,
                 "responseKind": {"group": group, "version": version, "kind": kind},
-                "verbs": sorted(door.verbs),
+                "verbs": sorted(subresource.verbs),
             }
         )
     if doors:

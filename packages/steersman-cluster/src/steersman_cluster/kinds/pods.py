@@ -79,20 +79,20 @@ class Pod(Plain):
         set_apparmor_fields(obj)
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
-        door = ctx.subresource
-        if door == "binding":
+        subresource = ctx.subresource
+        if subresource == "binding":
             return
-        if door == "status":
+        if subresource == "status":
             _prepare_status(obj, old)
             return
-        if door == "ephemeralcontainers":
+        if subresource == "ephemeralcontainers":
             added = dig(obj, "spec", "ephemeralContainers")
             obj["spec"] = dict(get_object(old, "spec"))
             obj["spec"].pop("ephemeralContainers", None)
             if added:
                 obj["spec"]["ephemeralContainers"] = added
             _keep_metadata(obj, old)
-        elif door == "resize":
+        elif subresource == "resize":
             _keep_all_but_resources(obj, old)
         drop_disabled(obj["spec"])
         obj["status"] = old.get("status") or {}
