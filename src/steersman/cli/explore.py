@@ -81,8 +81,8 @@ def explore(
     """Find the crash, lost response, late event or missed event that breaks an operator.
 
     `steersman explore helloapp:operator --scenario config/samples/app.yaml` runs the scenario on a simulated cluster on
-    virtual time: once as the reference, then once for each plan of faults. MODULE:OPERATOR may also name a function
-    that returns the operator; each crash calls it, so that processes share no memory.
+    virtual time: once as the reference, then once for each plan of faults. After a crash, the operator's package is
+    imported anew, as in a new process. MODULE:OPERATOR may also name a function that returns the operator.
 
     Exits with 0 if the operator survives, with 1 if a plan breaks it, and with 130 after Ctrl-C; the failures
     so far are shown then, too.
@@ -92,8 +92,8 @@ def explore(
     from steersman.testing.explore import explore as run
 
     request = _request(
-        load_factory(target), scenario, _plans(plan or [], plans), seeds=seeds, budget=budget, perturb=perturb,
-        allow=allow or [], ignore=ignore or [], jobs=jobs, stop_at=stop_at, external=external,
+        load_factory(target) or target, scenario, _plans(plan or [], plans), seeds=seeds, budget=budget,
+        perturb=perturb, allow=allow or [], ignore=ignore or [], jobs=jobs, stop_at=stop_at, external=external,
     )  # fmt: skip
     result, interrupted = Exploration(), False
     progress = ProgressLine(sys.stderr.isatty())
@@ -119,7 +119,7 @@ def explore(
 
 
 def _request(
-    factory: Callable[[], Any], path: Path, plans: list[Plan], *, budget: str, perturb: list[str] | None,
+    operator: Callable[[], Any] | str, path: Path, plans: list[Plan], *, budget: str, perturb: list[str] | None,
     allow: list[str], ignore: list[str], **options: Any,
 ) -> Request:  # fmt: skip
     from steersman.operator.settings.values import parse_duration
@@ -136,7 +136,7 @@ def _request(
         raise LoadError(str(problem)) from None
     except ValueError as problem:
         raise LoadError(f"--budget: {problem}") from None
-    job = Job(partial(scenario.run, operator=factory), WorldOptions(), {}, ignore=frozenset(ignore))
+    job = Job(partial(scenario.run, operator=operator), WorldOptions(), {}, ignore=frozenset(ignore))
     return Request(
         job=job, budget=seconds, perturb=tuple(perturb or DEFAULT_PERTURB), plans=tuple(plans),
         allow=frozenset(allow), **options,

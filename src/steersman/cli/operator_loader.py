@@ -36,8 +36,8 @@ def load_operator(target: str, directory: Path | None = None) -> Operator:
     return _operator_of(module, attribute)
 
 
-def load_factory(target: str, directory: Path | None = None) -> Callable[[], Operator]:
-    """Import the module and return a function that returns its operator.
+def load_factory(target: str, directory: Path | None = None) -> Callable[[], Operator] | None:
+    """Import the module and return the function that makes its operator, `None` if the attribute is an operator.
 
     Args:
         target: `module:attribute`; the attribute is an operator or a function that makes one.
@@ -60,8 +60,8 @@ def load_factory(target: str, directory: Path | None = None) -> Callable[[], Ope
 
         made()
         return made
-    operator = _operator_of(module, attribute)
-    return lambda: operator
+    _operator_of(module, attribute)
+    return None
 
 
 def _module_of(target: str, directory: Path | None) -> tuple[ModuleType, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -87,3 +88,37 @@ def test_a_failure_names_the_smallest_plan_and_how_to_replay_it() -> None:
     assert "the operator crashes after `create configmaps/default/child-" in text
     assert "STEERSMAN_EXPLORE_PLAN='crash-after:W1'" in text
     assert "configmaps/default/child-*: 2 objects, 1 in the reference" in text
+
+
+def test_former_replica_sets_are_not_compared() -> None:
+    @explored(jobs=1)
+    async def two_images(world: World) -> None:
+        for image in ("nginx:1.27", "nginx:1.28"):
+            await world.apply(deployment(image))
+            await world.settled()
+
+    outcome = replay(two_images.request(), Plan())[1]
+    for state in outcome.states:
+        assert state is not None
+        assert sum(len(texts) for key, texts in state.items() if key.startswith("replicasets.apps/")) == 1
+
+
+def deployment(image: str) -> dict[str, Any]:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": image}]}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def test_an_object_that_does_not_exist_can_only_be_deleted_while_a_fault_lasts() -> None:
+    @explored(jobs=1)
+    async def deletes_the_child(world: World) -> None:
+        await world.operator(lambda: CLASSES["flag_order"](True))
+        await world.apply(app())
+        await world.settled()
+        await world.delete("configmap", "missing")
+        await world.settled()
+
+    reference, late, _ = replay(deletes_the_child.request(), Plan.read("hold:E1..S2"))
+    assert "NotFound" in reference.findings[0].message
+    assert not any(finding.oracle == "scenario" for finding in late.findings)

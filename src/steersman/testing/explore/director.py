@@ -83,6 +83,11 @@ class Director:
         return bool(self._late) or self._past is not None
 
     @property
+    def absent(self) -> bool:
+        """Whether the operator is down until a later step."""
+        return self._absent is not None
+
+    @property
     def unfinished(self) -> bool:
         """Whether something is late or absent."""
         return bool(self._late) or self._past is not None or self._absent is not None

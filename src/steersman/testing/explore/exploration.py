@@ -241,6 +241,7 @@ class _Seed:
                         break
             for index in range(first, len(result.failures)):
                 result.failures[index] = self._shrunk(result.failures[index])
+            result.failures[:] = {(one.seed, one.plan): one for one in result.failures}.values()
         finally:
             if within:
                 result.left += len(plans) - done

@@ -28,6 +28,7 @@ IGNORED: Final = frozenset(
 """Resources that change without any meaning for the result of a scenario."""
 _DROPPED: Final = frozenset({"uid", "resourceVersion", "managedFields", "selfLink", "generation", "creationTimestamp"})
 _MASKED_KEYS: Final = frozenset({
+    "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history",
     "podIP", "hostIP", "clusterIP", "containerID", "deletionTimestamp", "caBundle", "nodeName", "collisionCount",
     "revision",
 })  # fmt: skip
@@ -170,8 +171,20 @@ def _meaningful(storage: Storage, since: int, ignore: frozenset[str]) -> Iterato
         if resource in IGNORED or resource in ignore:
             continue
         for item in storage.items((group, plural)):
-            if item.revision > since:
-                yield resource, item, item.object()
+            if item.revision > since and not _is_history(resource, obj := item.object()):
+                yield resource, item, obj
+
+
+def _is_history(resource: str, obj: Object) -> bool:
+    """Return whether an object records a former specification of a workload; not every run has seen all of them."""
+    if resource == "controllerrevisions.apps":
+        return True
+    owners = obj["metadata"].get("ownerReferences", ())
+    return (
+        resource == "replicasets.apps"
+        and dig(obj, "spec", "replicas") == 0
+        and any(owner.get("kind") == "Deployment" for owner in owners)
+    )
 
 
 def difference(reference: NormalState, other: NormalState) -> list[str]:

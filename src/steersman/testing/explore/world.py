@@ -16,12 +16,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from steersman.client import Client
+from steersman.client import Client, NotFound
 from steersman.operator.operator import Operator
 from steersman.testing.explore.director import Director
 from steersman.testing.explore.findings import Finding, failing, unready_children
 from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
 from steersman.testing.explore.plans import Plan
+from steersman.testing.explore.reimport import reimporting
 from steersman.testing.explore.state import IGNORED, NormalState, State, normal_state
 from steersman.testing.explore.trace import Commit, Mark, ReconcileRecord, Trace
 from steersman.testing.explore.transport import CURRENT_WRITE, UNCOUNTED, ExploredTransport, resource_name
@@ -154,19 +155,29 @@ class World:
         """Run an operator, and return when it runs.
 
         Args:
-            what: A factory, which each process calls; or an operator, its module, or `module:attribute`.
+            what: A factory, which each process calls; or `module:attribute`, which each process imports anew. Processes
+                of an operator or a module share its memory.
             replicas: The number of processes; more than one needs the setting `leader_elect`.
             settings: Settings of the operator.
         """
         from steersman.testing.running import operator_of
 
-        factory = what if callable(what) else partial(operator_of, what)
+        match what:
+            case str():
+                factory = reimporting(what)
+            case Operator() | ModuleType():
+                factory = partial(operator_of, what)
+            case _:
+                factory = what
         self._factory = factory
         first: Operator | None = factory()
         _, self._settings, self._user = await self.simulation.prepare(first, settings=settings)
         for _ in range(replicas):
             self._start(first)
             first = None
+        await self._until_running()
+
+    async def _until_running(self) -> None:
         deadline = self._loop.time() + self._options.within
         while not self._running or any(self._pending(one) for one in self._running.values()):
             self._check_ended()
@@ -180,8 +191,18 @@ class World:
         return what
 
     async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
-        """Apply files, text and objects. Raises `AssertionError` for an object that is refused."""
-        await self.simulation.apply(*what, namespace=namespace)
+        """Apply files, text and objects. Raises `AssertionError` for an object that is refused.
+
+        If the operator is down, its webhooks may refuse the objects: they are applied again when it runs.
+        """
+        try:
+            await self.simulation.apply(*what, namespace=namespace)
+        except AssertionError:
+            if not self._director.absent and not self._starting:
+                raise
+            self._director.quiet(last=True)
+            await self._until_running()
+            await self.simulation.apply(*what, namespace=namespace)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None, propagation: str = "") -> None:
         """Delete an object and do not wait for its end. Raises `AssertionError` if there is no such kind.
@@ -196,7 +217,11 @@ class World:
         place = f"/namespaces/{namespace or self.simulation.namespace}" if found.namespaced else ""
         base = f"/apis/{found.group}/{found.version}" if found.group else f"/api/{found.version}"
         query = {"propagationPolicy": propagation} if propagation else {}
-        await self.client.raw.request("DELETE", f"{base}{place}/{found.plural}/{name}", query=query)
+        try:
+            await self.client.raw.request("DELETE", f"{base}{place}/{found.plural}/{name}", query=query)
+        except NotFound:
+            if not self._director.unfinished:
+                raise  # an operator that does not know yet of its object has no child to delete
 
     async def passes(self, seconds: float) -> None:
         """Let virtual time pass."""

@@ -1,0 +1,54 @@
+"""Operators whose processes share no memory: each process imports the modules of the operator's package anew."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from steersman.operator.operator import Operator
+
+__all__ = ["reimporting"]
+
+
+def reimporting(target: str) -> Callable[[], Operator]:
+    """Return a factory of an operator: the first call returns the imported one, each further call imports it anew.
+
+    A new import covers all modules of the top-level package of the target, and no others.
+
+    Args:
+        target: `module:attribute`; without an attribute, the only operator of the module.
+    """
+    from steersman.testing.running import operator_of
+
+    first: list[Operator] = [operator_of(target)]
+
+    def make() -> Operator:
+        if first:
+            return first.pop()
+        name = target.partition(":")[0]
+        package = name.partition(".")[0]
+        before = {key: sys.modules[key] for key in list(sys.modules) if _is_below(key, package)}
+        for key in before:
+            del sys.modules[key]
+        try:
+            importlib.import_module(name)
+            return operator_of(target)
+        finally:
+            _restore(before, package)
+
+    return make
+
+
+def _restore(before: Mapping[str, ModuleType], package: str) -> None:
+    """Let the test go on with the modules that it has imported."""
+    modules: dict[str, Any] = sys.modules
+    for key in [key for key in modules if _is_below(key, package)]:
+        del modules[key]
+    modules.update(before)
+
+
+def _is_below(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")
