@@ -8,10 +8,11 @@ real time.
 from steersman.testing.explore.decorator import Explored, ExploredError, explored
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Exploration, Failure, Request, explore, replay
 from steersman.testing.explore.findings import ORACLES, Finding
+from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import FAULT_KINDS, PERTURBATIONS, Fault, Plan, PlanError, read_plans
 from steersman.testing.explore.running import Job, Outcome
 from steersman.testing.explore.state import NormalState, State, difference
-from steersman.testing.explore.world import World, WorldOptions
+from steersman.testing.explore.world import World
 
 __all__ = [
     "DEFAULT_PERTURB",

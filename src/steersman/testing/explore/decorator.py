@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 
 from steersman.operator.settings.values import parse_duration
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Failure, Request, explore
+from steersman.testing.explore.observation import Invariant
+from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.page import page
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import failure_text, replay_command
 from steersman.testing.explore.running import Job, Scenario
-from steersman.testing.explore.world import Invariant, WorldOptions
 
 __all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored"]
 

@@ -24,10 +24,12 @@ from typing import Any, Final, Self
 
 from steersman.testing.explore.findings import Finding, leaks, undone
 from steersman.testing.explore.loop import ProcessLoop, in_process
+from steersman.testing.explore.observation import SCENARIO, Invariant
+from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.state import NormalState, normal_state
 from steersman.testing.explore.trace import Trace
-from steersman.testing.explore.world import SCENARIO, Invariant, RunEndedError, World, WorldOptions
+from steersman.testing.explore.world import RunEndedError, World
 from steersman.testing.loop import DeadlockError, NoProgressError
 from steersman.testing.simulation import Simulation
 

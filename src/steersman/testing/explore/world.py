@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -19,25 +18,23 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from steersman.client import Client, NotFound
 from steersman.operator.operator import Operator
 from steersman.testing.explore.director import Director
-from steersman.testing.explore.findings import Finding, failing, unready_children
-from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
+from steersman.testing.explore.findings import Finding
+from steersman.testing.explore.loop import ProcessLoop, in_process, leave_process
+from steersman.testing.explore.observation import SCENARIO, Invariant, Observer, TimedRecorder
+from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.reimport import reimporting
-from steersman.testing.explore.state import IGNORED, NormalState, State, normal_state
-from steersman.testing.explore.trace import Commit, Mark, ReconcileRecord, Trace
-from steersman.testing.explore.transport import CURRENT_WRITE, UNCOUNTED, ExploredTransport, resource_name
-from steersman.testing.recording import Reconcile, Recorder
+from steersman.testing.explore.state import NormalState, State, normal_state
+from steersman.testing.explore.trace import Mark, Trace
+from steersman.testing.explore.transport import ExploredTransport
 from steersman.testing.simulation import SimulatedOperator, Simulation
 from steersman_cluster.api.inprocess import InProcessTransport
-from steersman_cluster.storage import Event
 
 if TYPE_CHECKING:
     from steersman.operator.settings import Settings
 
-__all__ = ["SCENARIO", "External", "Invariant", "RunEndedError", "World", "WorldOptions"]
+__all__ = ["External", "RunEndedError", "World"]
 
-SCENARIO: Final = -1
-"""The process number of the scenario itself."""
 RESTART_SECONDS: Final = 1.0
 """Virtual seconds between a crash and the start of the next process."""
 PAUSE_SECONDS: Final = 60.0
@@ -48,7 +45,6 @@ POLL_SECONDS: Final = 1.0
 MAX_LATE_SECONDS: Final = 60.0
 """Virtual seconds after which a step counts as quiet although an operator whose events are late still writes."""
 
-Invariant = Callable[[State], object]
 T = TypeVar("T", bound="External")
 
 
@@ -62,23 +58,6 @@ class External(Protocol):
 
 class RunEndedError(Exception):
     """The run cannot go on; its finding is recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldOptions:
-    """The options of a run.
-
-    Args:
-        latency: Virtual seconds that each request of the operator takes.
-        quiet: Virtual seconds without a change after which the cluster counts as settled.
-        within: Virtual seconds after which a run that has not settled is a finding.
-        hot_writes: Writes to one object within a virtual minute that count as a hot loop.
-    """
-
-    latency: float = 0.001
-    quiet: float = 10.0
-    within: float = 900.0
-    hot_writes: int = 100
 
 
 class World:
@@ -101,13 +80,12 @@ class World:
         """The state at the end of each `settled()`; `None` while something is late or absent."""
         self._loop = loop
         self._options = options
-        self._invariants = tuple(invariants)
         self._ignore = ignore
-        self._violated: set[int] = set()
         self._storage = simulation.cluster.server.storage
         self.began = self._storage.revision
         """The revision at the beginning of the run."""
-        self._storage.on_change(self._committed)
+        self._observer = Observer(self._storage, self.trace, self.findings, tuple(invariants), loop.time)
+        self._storage.on_change(self._observer.committed)
         self._context = copy_context()
         self._context.run(leave_process)
         self._director = Director(plan, self.trace, self, loop.time)
@@ -120,7 +98,6 @@ class World:
         self._ended: list[SimulatedOperator] = []
         self._paused: set[int] = set()
         self._inner: dict[int, list[InProcessTransport]] = {}
-        self._last_commit = loop.time()
         self._settled_at = -1.0
         self._restarts = 0
         self._stop: Finding | None = None
@@ -170,11 +147,14 @@ class World:
             case _:
                 factory = what
         self._factory = factory
-        first: Operator | None = factory()
+        first = factory()
         _, self._settings, self._user = await self.simulation.prepare(first, settings=settings)
-        for _ in range(replicas):
-            self._start(first)
-            first = None
+        if self._settings.leader_elect:
+            name = self._settings.lease_name or first.name
+            self._observer.elect(self._settings.lease_namespace or "default", name, self._identity)
+        self._start(first)
+        for _ in range(1, replicas):
+            self._start(None)
         await self._until_running()
 
     async def _until_running(self) -> None:
@@ -231,7 +211,7 @@ class World:
         """Wait until nothing changes any more. Late events arrive, and an absent operator returns, before the end."""
         await self._settle(quiet or self._options.quiet, last=False)
         if not self._director.unfinished:
-            self._judge_status()
+            self._observer.judge_status()
         self._settled_at = self._loop.time()
         late = self._director.unfinished
         self.states.append(None if late else normal_state(self._storage, self.began, self._ignore))
@@ -240,9 +220,9 @@ class World:
 
     async def finish(self) -> None:
         """Wait for the end of the run after the scenario."""
-        if self._director.unfinished or self._last_commit > self._settled_at:
+        if self._director.unfinished or self._observer.last_commit > self._settled_at:
             await self._settle(self._options.quiet, last=True)
-            self._judge_status()
+            self._observer.judge_status()
 
     async def close(self) -> None:
         """Stop all processes, those that crashed as well."""
@@ -323,9 +303,13 @@ class World:
                 self._settings,
                 self._user,
                 wrap=wrap,
-                recorder=_TimedRecorder(self, number),
+                recorder=TimedRecorder(self.trace, number, self._loop.time),
             )
         self._mark(number, "starts")
+
+    def _identity(self, process: int) -> str | None:
+        running = self._running.get(process)
+        return running.identity if running is not None else None
 
     def _pending(self, running: SimulatedOperator) -> list[str]:
         return running.pending
@@ -373,43 +357,14 @@ class World:
                     f"{', '.join(f'{name} {n} times' for name, n in recent.most_common(3))}; "
                     f"the operator: {self._what_is_pending()}"
                 ))  # fmt: skip
-            if self._director.late and (now > self._last_commit + quiet or now > began + MAX_LATE_SECONDS):
+            if self._director.late and (now > self._observer.last_commit + quiet or now > began + MAX_LATE_SECONDS):
                 return  # the operator may wait for its own write, whose event is late
             if self._busy():
                 since = now
-            left = max(since, self._last_commit) + quiet - now
+            left = max(since, self._observer.last_commit) + quiet - now
             if left <= 0:
                 return
             await asyncio.sleep(min(left, POLL_SECONDS) if since == now else left)
-
-    # Records and oracles.
-
-    def _committed(self, event: Event) -> None:
-        resource = resource_name(*event.resource)
-        plural = event.resource[1]
-        process, now = current_process(), self._loop.time()
-        if plural in UNCOUNTED or resource in IGNORED:
-            return
-        self._last_commit = now
-        write = CURRENT_WRITE.get()
-        item = event.item
-        commit = Commit(
-            item.revision, now, event.type, resource, item.namespace, item.name,
-            "operator" if process > 0 else "scenario" if process == SCENARIO else "cluster", process,
-            write.number if write is not None else 0,
-            event.before.value if event.before is not None else b"", item.value if event.type != "DELETED" else b"",
-        )  # fmt: skip
-        self.trace.commits.append(commit)
-        if write is not None:
-            write.commits = (*write.commits, item.revision)
-            if not write.name:
-                write.name = item.name
-        if process > 0:
-            self._judge_leader(process, commit)
-        for index, invariant in enumerate(self._invariants):
-            if index not in self._violated and (problem := _violation(invariant, State(self._storage, event))):
-                self._violated.add(index)
-                self._find("invariant", problem, item.revision)
 
     def wrote(self, target: str) -> None:
         """Count a write of the operator; too many to one object within a minute are a hot loop."""
@@ -434,31 +389,8 @@ class World:
             for process in list(self._running):
                 self._loop.stop_process(process)
 
-    def _judge_leader(self, process: int, commit: Commit) -> None:
-        settings = self._settings
-        if settings is None or not settings.leader_elect or process not in self._running:
-            return
-        name = settings.lease_name or f"{self._factory().name if self._factory else ''}"
-        lease = State(self._storage).get(
-            "leases.coordination.k8s.io", name, namespace=settings.lease_namespace or "default"
-        )
-        holder = (lease or {}).get("spec", {}).get("holderIdentity")
-        if lease is not None and holder != self._running[process].identity:
-            self._find(
-                "leader", f"process {process} wrote {commit.object} and does not hold the lease", commit.revision
-            )
-
-    def _judge_status(self) -> None:
-        for problem in failing(self.trace):
-            self._find("failing", problem, self._storage.revision)
-        for problem in unready_children(State(self._storage), self._storage):
-            self._find("status", problem, self._storage.revision)
-
-    def _find(self, oracle: str, message: str, revision: int = 0) -> None:
-        self.findings.append(Finding(oracle, message, self._loop.time(), revision))
-
     def _fail(self, oracle: str, message: str) -> None:
-        self._find(oracle, message, self._storage.revision)
+        self._observer.find(oracle, message, self._storage.revision)
         raise RunEndedError(message)
 
     def _mark(self, process: int, text: str) -> None:
@@ -472,44 +404,3 @@ class World:
             if plural in (found.plural, found.singular, found.kind.lower(), *found.short_names):
                 return found
         raise AssertionError(f"the cluster serves no kind {kind!r}")
-
-
-class _TimedRecorder(Recorder):
-    """A recorder that writes reconciles into the trace, with their times."""
-
-    def __init__(self, world: World, process: int) -> None:
-        super().__init__()
-        self._trace = world.trace
-        self._clock = asyncio.get_running_loop().time
-        self._process = process
-        self._began: ContextVar[float] = ContextVar("began", default=0.0)
-
-    def began(self) -> None:
-        super().began()
-        self._began.set(self._clock())
-
-    def ended(self, into: list[Reconcile], what: Reconcile) -> None:
-        super().ended(into, what)
-        error = f"{type(what.error).__name__}: {what.error}" if what.error is not None else ""
-        key = "/".join(part for part in (what.namespace, what.name) if part)
-        self._trace.reconciles.append(
-            ReconcileRecord(
-                self._process,
-                self._began.get(),
-                self._clock(),
-                what.controller,
-                key,
-                error,
-            )
-        )
-
-
-def _violation(invariant: Invariant, state: State) -> str:
-    name = getattr(invariant, "__name__", "invariant")
-    try:
-        found = invariant(state)
-    except AssertionError as problem:
-        return f"{name}: {problem or 'does not hold'}"
-    if found is False:
-        return f"{name}: does not hold"
-    return f"{name}: {found}" if isinstance(found, str) and found else ""
