@@ -22,7 +22,6 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stee
 REPOSITORY = Path(__file__).parents[2]
 
 _SUITE = "bookworm"
-_MIRROR = "http://deb.debian.org/debian"
 _PACKAGES = ("ca-certificates", "netbase", "tzdata", "python3", "python3-venv")
 _BUILD_PACKAGES = ("hatchling==1.27.0",)
 _PIP = "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n"
@@ -82,7 +81,7 @@ def digest(*paths: Path, also: str = "") -> str:
 
 @contextmanager
 def exclusive() -> Iterator[None]:
-    """Keep other test runs of this user from building meanwhile."""
+    """Prevent other test runs of this user from building at the same time."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -99,6 +98,16 @@ def complete(target: Path) -> Iterator[Path]:
         part.rename(target)
 
 
+def mirror() -> str:
+    """Return where the package manager of this machine gets the packages of the suite."""
+    listed = run("apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
+    for line in listed.splitlines():
+        codename, component, address = line.split(maxsplit=2)
+        if (codename, component) == (_SUITE, "main"):
+            return address
+    raise AssertionError(f"apt has no source of the suite {_SUITE}: apt-get update, or add one below /etc/apt")
+
+
 def python_root() -> Path:
     """Return an archive with the files of a Debian system with Python (three minutes, once)."""
     archive = CACHE / f"{_SUITE}-{digest(also=repr((_PACKAGES, _REMOVED)))}.tar"
@@ -107,7 +116,7 @@ def python_root() -> Path:
             root = part.with_suffix(".root")
             # What debootstrap mounts in the new system ends with the mount namespace.
             command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}"]
-            run(*command, _SUITE, root, _MIRROR)
+            run(*command, _SUITE, root, mirror())
             for name in _REMOVED:
                 shutil.rmtree(root / name)
             for name in ("var/log", "opt/wheels"):
