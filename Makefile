@@ -48,7 +48,7 @@ conformance-quick: $(READY) controlplane ## Run the part of Kubernetes' conforma
 explore: $(READY) ## Explore the correct operators of the explorer's tests, ten seeds each, and three operators (35 minutes)
 	@STEERSMAN_EXPLORE_ALL=1 $(BIN)/python -m pytest -q tests/testing/explore
 	@for name in helloapp configmonitor sidecarset; do \
-		(cd operators/$$name && ../../$(BIN)/python -m pytest -q tests/test_survival.py) || exit 1; done
+		(cd operators/$$name && STEERSMAN_EXPLORE_ALL=1 ../../$(BIN)/python -m pytest -q tests/test_survival.py) || exit 1; done
 
 fuzz: $(READY) ## Give broken input to all parsers, or to one (MINUTES=30 TARGET=yaml); failing inputs go to build/fuzz
 	@$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-import importlib
+import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +14,6 @@ from typing import Any, Final
 
 from codegen.sources import ROOT
 from steersman.cli import doctor_checks
-from steersman.telemetry.families import Source
-from steersman.telemetry.metrics import subscribe
 from steersman.version import KUBERNETES_VERSION
 
 __all__ = ["events", "generate", "log_messages", "metrics"]
@@ -54,19 +54,26 @@ def generate() -> dict[Path, bytes]:
 # Metrics.
 
 
+_DESCRIBE: Final = """
+import json
+from steersman.telemetry.metrics import subscribe
+import steersman.cache.metrics, steersman.client.metrics, steersman.controller.metrics
+import steersman.operator.metrics, steersman.webhook.metrics
+found = []
+subscribe(lambda source: found.extend((f.name, f.kind, f.labels, f.documentation) for f in source.describe()))
+print(json.dumps(found))
+"""
+"""Run in a new process, because other code may have registered metrics in this one."""
+
+
 def metrics() -> tuple[Described, ...]:
     """Return the metrics of an operator's process, ordered by name."""
-    for module in ("cache", "client", "controller", "operator", "webhook"):
-        importlib.import_module(f"steersman.{module}.metrics")
-    found: list[Described] = []
-
-    def describe(source: Source) -> None:
-        for family in source.describe():
-            name = family.name + ("_total" if family.kind == "counter" else "")
-            found.append(Described(name, family.kind, family.labels, family.documentation.rstrip(".") + "."))
-
-    subscribe(describe)
-    return tuple(sorted({metric.name: metric for metric in found}.values(), key=lambda metric: metric.name))
+    done = subprocess.run([sys.executable, "-c", _DESCRIBE], check=True, capture_output=True, text=True)
+    found: dict[str, Described] = {}
+    for family, kind, labels, documentation in json.loads(done.stdout):
+        name = family + ("_total" if kind == "counter" else "")
+        found[name] = Described(name, kind, tuple(labels), documentation.rstrip(".") + ".")
+    return tuple(found[name] for name in sorted(found))
 
 
 def _metrics_page() -> Iterator[str]:

@@ -124,8 +124,10 @@ def test_an_idle_loop_wakes_neither_itself_nor_the_watchdog():
 
 def test_the_thread_of_the_watchdog_ends_with_it():
     async def main():
+        before = set(threading.enumerate())  # other tests may have operators that still run
         with LoopWatchdog(threshold=0.05):
+            assert [thread.name for thread in set(threading.enumerate()) - before] == ["loop-watchdog"]
             await asyncio.sleep(0.01)
-        assert not [thread for thread in threading.enumerate() if thread.name == "loop-watchdog"]
+        assert not set(threading.enumerate()) - before
 
     run(main())

@@ -23,8 +23,12 @@ def test_metrics_are_served_with_those_of_steersman():
 
 
 def test_an_operator_may_use_a_prefix_of_steersman():
-    gauge("steersman_testshop_open_orders", "Orders that are not shipped.").set(2)
-    assert "steersman_testshop_open_orders 2.0" in generate_latest(REGISTRY).decode()
+    orders = gauge("steersman_testshop_open_orders", "Orders that are not shipped.")
+    try:
+        orders.set(2)
+        assert "steersman_testshop_open_orders 2.0" in generate_latest(REGISTRY).decode()
+    finally:
+        REGISTRY.unregister(orders)  # the process serves the metrics of other tests, too
 
 
 def test_every_metric_of_steersman_is_reserved_before_its_module_is_loaded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -17,9 +18,15 @@ def helloapp(image: str, size: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.slow
-@explored(budget="30s")
-async def test_a_helloapp_that_is_created_changed_repaired_and_deleted(world: World) -> None:
+every_event = pytest.mark.skipif(
+    not os.environ.get("STEERSMAN_EXPLORE_ALL"),
+    reason="explores for minutes, as far as its budget allows: make explore",
+)
+"""For tests with more plans than their budget allows: what they try depends on the speed of the machine."""
+
+
+async def life_of_a_helloapp(world: World) -> None:
+    """Create a HelloApp, change it, repair a deleted child, and delete it."""
     await world.operator("helloapp:operator")
     await world.apply(helloapp("nginx:1.27", 1))
     await world.settled()
@@ -29,3 +36,23 @@ async def test_a_helloapp_that_is_created_changed_repaired_and_deleted(world: Wo
     await world.settled()
     await world.delete("helloapp", "a")
     await world.settled()
+
+
+@pytest.mark.slow
+@explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
+async def test_a_helloapp_survives_crashes_lost_answers_and_conflicts(world: World) -> None:
+    await life_of_a_helloapp(world)
+
+
+@every_event
+@pytest.mark.slow
+@explored(budget="120s", perturb=("lag", "miss"))
+async def test_a_helloapp_survives_late_and_missed_events(world: World) -> None:
+    await life_of_a_helloapp(world)
+
+
+@pytest.mark.slow
+@explored(plans=("hold:E26..S3",))
+async def test_a_retry_after_a_conflict_ends_before_the_states_are_compared(world: World) -> None:
+    """The status of late events is rejected as a conflict, and the next retry is later than the events."""
+    await life_of_a_helloapp(world)

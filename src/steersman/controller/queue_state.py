@@ -360,6 +360,10 @@ class QueueState(Generic[K]):
             if item.phase >= RUNNING:
                 yield item.key, item.since
 
+    def next_retry(self) -> float:
+        """Return the earliest time at which a failed key is retried; infinity without one."""
+        return min((item.schedule.retry_at for item in self._items.values() if item.schedule is not None), default=inf)
+
     def failures(self, key: K) -> int:
         """Return the number of failures of `key` in a row."""
         item = self._items.get(key)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from concurrent.futures import CancelledError
 from contextvars import ContextVar
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -92,6 +93,14 @@ class ObservedReplica(Replica):
             if waiting := len(controller.queue):
                 found.append(f"{controller.name}: {waiting} in the queue")
         return found
+
+    @property
+    def retries_in(self) -> float:
+        """Return the seconds until the next retry of a failed key; infinity without one."""
+        if self._controllers is None:
+            return inf
+        queues = [running.controller.queue for running in self._controllers.controllers]
+        return min((queue.state.next_retry() - queue.now() for queue in queues), default=inf)
 
 
 class RunningOperator:

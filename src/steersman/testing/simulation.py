@@ -130,6 +130,11 @@ class SimulatedOperator:
         """What keeps it from being idle: controllers that do not run yet, and work that waits or runs."""
         return self._replica.missing or self._replica.busy
 
+    @property
+    def retries_in(self) -> float:
+        """Seconds until the next retry of a failed reconcile; infinity without one."""
+        return self._replica.retries_in
+
     def disconnect_webhooks(self) -> None:
         """Refuse connections to its webhooks, as after a crash."""
         for address, handler in self._webhooks.items():

@@ -44,6 +44,8 @@ MAX_RESTARTS: Final = 5
 POLL_SECONDS: Final = 1.0
 MAX_LATE_SECONDS: Final = 60.0
 """Virtual seconds after which a step counts as quiet although an operator whose events are late still writes."""
+MAX_RETRY_SECONDS: Final = 60.0
+"""A step is not quiet while a failed reconcile is retried within so many virtual seconds."""
 
 T = TypeVar("T", bound="External")
 
@@ -342,7 +344,11 @@ class World:
         return bool(
             self._starting
             or self._paused
-            or any(self._pending(one) for number, one in self._running.items() if number not in self._paused)
+            or any(
+                self._pending(one) or one.retries_in <= MAX_RETRY_SECONDS
+                for number, one in self._running.items()
+                if number not in self._paused
+            )
         )
 
     async def _quiet(self, quiet: float, deadline: float) -> None:
