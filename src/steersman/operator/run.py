@@ -110,6 +110,7 @@ class Replica:
         *,
         rng: random.Random | None = None,
         now: Now = utc_now,
+        clock: Callable[[], float] = monotonic,
         transport: Callable[[Config], Transport] = transport_for,
         registers_as: Config | None = None,
         webhook_server: type[WebhookServer] | None = None,
@@ -124,6 +125,7 @@ class Replica:
             settings: The settings of this process.
             rng: The source of jitter.
             now: The wall clock.
+            clock: Measures the lease, in seconds; it runs in a suspended machine, too.
             transport: Makes the transport of each client.
             registers_as: The user that registers webhooks outside of the cluster; `config` by default.
             webhook_server: The class of the server that the API server calls; by default `WebhookServer`.
@@ -140,6 +142,7 @@ class Replica:
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
         self._memory = memory
         self._now = now
+        self._clock = clock
         self._make_transport = transport
         self._registers_as = registers_as
         self._webhook_server = webhook_server
@@ -364,7 +367,7 @@ class Replica:
             settings.lease_timing,
             now=self._now,
             rng=self._rng,
-            clock=monotonic,
+            clock=self._clock,
             ended_prefix=self.identity.rpartition("_")[0] + "_" if self._pod_locked else "",
         )
         return self.elector

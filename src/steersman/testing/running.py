@@ -82,6 +82,11 @@ class ObservedReplica(Replica):
         return sorted({f"{i.kind}: {i.problem or 'still listing'}" for i in informers if not i.synced})
 
     @property
+    def standby(self) -> bool:
+        """Whether it is ready and waits for the lease; the work in its queues waits, too."""
+        return self.elector is not None and not self.elector.leading and not self._unready
+
+    @property
     def busy(self) -> list[str]:
         """Return the keys that wait for a worker or are with one; delayed keys do not count."""
         if self._controllers is None:

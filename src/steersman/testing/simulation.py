@@ -86,6 +86,7 @@ class SimulatedOperator:
             settings,
             rng=world.rng,
             now=world.now,
+            clock=asyncio.get_running_loop().time,
             transport=transport,
             registers_as=administrator,
             webhook_server=inprocess_server(server.admission.caller, self._webhooks),
@@ -134,6 +135,16 @@ class SimulatedOperator:
     def retries_in(self) -> float:
         """Seconds until the next retry of a failed reconcile; infinity without one."""
         return self._replica.retries_in
+
+    @property
+    def standby(self) -> bool:
+        """Whether it is ready and waits for the lease."""
+        return self._replica.standby
+
+    @property
+    def leading(self) -> bool:
+        """Whether it holds the lease, as far as it knows."""
+        return self._replica.elector is not None and self._replica.elector.leading
 
     def disconnect_webhooks(self) -> None:
         """Refuse connections to its webhooks, as after a crash."""

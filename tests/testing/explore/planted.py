@@ -116,6 +116,19 @@ def flag_order(correct: bool) -> Operator:
     return operator
 
 
+def two_copies() -> Operator:
+    """Writes the wanted number into two ConfigMaps, one after the other."""
+    operator = Operator("two-copies")
+
+    @operator.controller(owns=[ConfigMap])
+    async def reconcile(app: App, ctx: Context) -> None:
+        data = {"replicas": str(app.spec.replicas)}
+        for name in ("first", "second"):
+            await ctx.apply(ConfigMap(metadata=ObjectMeta(name=f"{app.metadata.name}-{name}"), data=data))
+
+    return operator
+
+
 def stale_pods(correct: bool) -> Operator:
     """Deletes the claims of Pods that a StatefulSet has removed; the bug trusts its cache of Pods."""
     operator = Operator("stale-pods")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,7 +20,7 @@ class Processes(Protocol):
         ...
 
     def restart(self) -> None:
-        """Start the operator that is absent."""
+        """Start the processes that are absent."""
         ...
 
     def pause(self, process: int) -> None:
@@ -186,16 +186,17 @@ class Director:
             self._processes.restart()
         return ended
 
-    def settled(self, process: int) -> None:
+    def settled(self, processes: Iterable[int]) -> None:
         """Count a `settled()` that has ended; an operator that is absent in the next phase ends here.
 
         Args:
-            process: The process of the operator that runs.
+            processes: The processes of the operator that run.
         """
         for fault in self._by_point.get(f"S{self.phase}", ()):
             self._left.remove(fault)
             self._absent = fault
-            self._processes.crash(process, returns=False)
+            for process in processes:
+                self._processes.crash(process, returns=False)
         self.phase += 1
 
     def _release(self, view: View, *, expire: bool) -> None:

@@ -117,12 +117,16 @@ def _is_undone(history: list[tuple[bytes, Commit]], asked: list[int]) -> bool:
 
 
 def failing(trace: Trace) -> list[str]:
-    """Return the reconciles that still fail: the last one of each existing object, if it ended with an error."""
+    """Return the reconciles that still fail: the last one of each existing object, if it ended with an error.
+
+    A reconcile whose write was refused for want of the lease does not count: another process reconciles the object.
+    """
     alive: set[str] = set()
     for commit in trace.commits:
         key = "/".join(part for part in (commit.namespace, commit.name) if part)
         (alive.discard if commit.type == "DELETED" else alive.add)(key)
-    last = {(r.controller, r.key): r for r in trace.reconciles if r.key in alive}
+    judged = (r for r in trace.reconciles if r.key in alive and not r.error.startswith("NotLeaderError"))
+    last = {(r.controller, r.key): r for r in judged}
     return [
         f"{r.controller} {r.key} fails: {r.error}"
         for r in last.values()

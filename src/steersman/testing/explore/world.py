@@ -94,8 +94,10 @@ class World:
         self._factory: Callable[[], Operator] | None = None
         self._settings: Settings | None = None
         self._user = ""
+        self._elects = False
         self._count = 0
         self._starting = 0
+        self._absent = 0
         self._running: dict[int, SimulatedOperator] = {}
         self._ended: list[SimulatedOperator] = []
         self._paused: set[int] = set()
@@ -151,7 +153,8 @@ class World:
         self._factory = factory
         first = factory()
         _, self._settings, self._user = await self.simulation.prepare(first, settings=settings)
-        if self._settings.leader_elect:
+        self._elects = self._settings.leader_elect and not self._settings.dry_run
+        if self._elects:
             name = self._settings.lease_name or first.name
             self._observer.elect(self._settings.lease_namespace or "default", name, self._identity)
         self._start(first)
@@ -161,10 +164,10 @@ class World:
 
     async def _until_running(self) -> None:
         deadline = self._loop.time() + self._options.within
-        while not self._running or any(self._pending(one) for one in self._running.values()):
+        while not self._running or self._pending():
             self._check_ended()
             if self._loop.time() > deadline:
-                self._fail("not-settled", f"the operator does not start: {self._what_is_pending()}")
+                self._fail("not-settled", f"the operator does not start: {'; '.join(self._pending())}")
             await asyncio.sleep(0.1)
 
     def external(self, what: T) -> T:
@@ -218,7 +221,7 @@ class World:
         late = self._director.unfinished
         self.states.append(None if late else normal_state(self._storage, self.began, self._ignore))
         self._mark(SCENARIO, f"settled S{self._director.phase}")
-        self._director.settled(max(self._running, default=0))
+        self._director.settled(list(self._running))
 
     async def finish(self) -> None:
         """Wait for the end of the run after the scenario."""
@@ -249,10 +252,14 @@ class World:
         self._mark(process, "crash" if as_of is None else f"crash; the next process sees revision {as_of}")
         if returns:
             self._start_later(RESTART_SECONDS, as_of)
+        else:
+            self._absent += 1
 
     def restart(self) -> None:
-        """Start the operator that is absent."""
-        self._start_later(0.0, None)
+        """Start the processes that are absent."""
+        while self._absent:
+            self._absent -= 1
+            self._start_later(0.0, None)
 
     def pause(self, process: int) -> None:
         """Stop a process for longer than its lease lasts."""
@@ -313,11 +320,13 @@ class World:
         running = self._running.get(process)
         return running.identity if running is not None else None
 
-    def _pending(self, running: SimulatedOperator) -> list[str]:
-        return running.pending
-
-    def _what_is_pending(self) -> str:
-        return "; ".join(line for one in self._running.values() for line in one.pending) or "nothing"
+    def _pending(self) -> list[str]:
+        """Return what keeps the operator from being idle. The work of a standby waits until it leads."""
+        running = [one for number, one in self._running.items() if number not in self._paused]
+        found = [line for one in running if not one.standby for line in one.pending]
+        if self._elects and running and not any(one.leading for one in running):
+            found.append("no process holds the lease")
+        return found
 
     def _check_ended(self) -> None:
         for number, running in list(self._running.items()):
@@ -341,14 +350,12 @@ class World:
                 return
 
     def _busy(self) -> bool:
+        running = [one for number, one in self._running.items() if number not in self._paused]
         return bool(
             self._starting
             or self._paused
-            or any(
-                self._pending(one) or one.retries_in <= MAX_RETRY_SECONDS
-                for number, one in self._running.items()
-                if number not in self._paused
-            )
+            or self._pending()
+            or any(one.retries_in <= MAX_RETRY_SECONDS for one in running)
         )
 
     async def _quiet(self, quiet: float, deadline: float) -> None:
@@ -361,7 +368,7 @@ class World:
                 self._fail("not-settled", (
                     f"after {self._options.within:g} s of virtual time the cluster still changes: "
                     f"{', '.join(f'{name} {n} times' for name, n in recent.most_common(3))}; "
-                    f"the operator: {self._what_is_pending()}"
+                    f"the operator: {'; '.join(self._pending()) or 'nothing'}"
                 ))  # fmt: skip
             if self._director.late and (now > self._observer.last_commit + quiet or now > began + MAX_LATE_SECONDS):
                 return  # the operator may wait for its own write, whose event is late
