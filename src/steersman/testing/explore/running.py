@@ -27,6 +27,7 @@ from steersman.testing.explore.loop import ProcessLoop, in_process
 from steersman.testing.explore.observation import SCENARIO, Invariant
 from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import Plan
+from steersman.testing.explore.preparation import prepare_kinds
 from steersman.testing.explore.state import NormalState, normal_state
 from steersman.testing.explore.trace import Trace
 from steersman.testing.explore.world import RunEndedError, World
@@ -95,6 +96,7 @@ class Runner:
         self._simulation: Simulation | None = None
         self._fork = forks()
         self._logs = ExitStack()
+        self._prepared: set[str] = set()
 
     def __enter__(self) -> Self:
         self._logs.enter_context(_without_logs())
@@ -190,9 +192,18 @@ class Runner:
         if data:
             found: Outcome = pickle.loads(data)  # noqa: S301 - written by a fork of this process
             found.cpu = cpu
+            self._prepare(found.trace)
             return found
         message = f"the run did not end within {MAX_RUN_CPU_SECONDS} s of CPU, or its process ended (status {status})"
         return Outcome(plan, self._seed, [Finding("hot-loop", message)], cpu=cpu)
+
+    def _prepare(self, trace: Trace) -> None:
+        """Let further forks begin with what the first one had to prepare for the kinds that the operator watches."""
+        assert self._simulation is not None
+        resources = {event.resource for event in trace.events} - self._prepared
+        if resources:
+            self._prepared |= resources
+            prepare_kinds(resources, self._simulation.cluster.server.registry)
 
     # In one process.
 

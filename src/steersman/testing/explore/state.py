@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
+import msgspec
+
 from steersman.testing.explore.transport import resource_name
 from steersman_cluster.objects import Object, dig
 from steersman_cluster.storage import Event, Item, Storage
@@ -36,6 +38,7 @@ _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SECRET_TEXT: Final = re.compile(r"(LS0tLS1CRUdJTi|-----BEGIN |ey[A-Za-z0-9_-]{20,}\.)")
 _ADDRESS: Final = re.compile(r"\b10\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
+_sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 _GENERATED: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]*\d[a-z0-9]*(?![a-z0-9])")
 
 
@@ -83,6 +86,17 @@ def _decoded(item: Item) -> Object:
     return found
 
 
+def _normal_text(item: Item, names: dict[str, str], *, secret: bool) -> str:
+    obj = _decoded(item)
+    assert item.derived is not None
+    known, text = item.derived.get("explore text", (None, ""))
+    if known != names:
+        normal = normal_object(obj, names, secret=secret)
+        text = msgspec.json.format(msgspec.json.encode(normal, order="sorted"), indent=1).decode()
+        item.derived["explore text"] = names, text
+    return text
+
+
 def normal_object(obj: Object, names: dict[str, str] | None = None, *, secret: bool = False) -> Any:
     """Return an object without what differs between two runs that did the same.
 
@@ -115,7 +129,7 @@ def _normal(value: Any, names: dict[str, str], key: str = "") -> Any:
     if isinstance(value, list):
         items = [_normal(one, names) for one in cast(list[Any], value)]
         if items and all(isinstance(one, dict) for one in items):
-            items.sort(key=lambda one: json.dumps(one, sort_keys=True))
+            items.sort(key=_sorted_json)
         return items
     if isinstance(value, str):
         return _text(value, names)
@@ -158,10 +172,9 @@ def normal_state(storage: Storage, since: int, ignore: frozenset[str] = frozense
             names[metadata["name"]] = f"{prefix}*"
     ordered = dict(sorted(names.items(), key=lambda pair: -len(pair[0])))
     found: NormalState = {}
-    for resource, item, obj in items:
-        normal = normal_object(obj, ordered, secret=resource == "secrets")
+    for resource, item, _ in items:
         key = "/".join(part for part in (resource, item.namespace, _text(item.name, ordered)) if part)
-        found.setdefault(key, []).append(json.dumps(normal, sort_keys=True, indent=1))
+        found.setdefault(key, []).append(_normal_text(item, ordered, secret=resource == "secrets"))
     return {key: sorted(texts) for key, texts in sorted(found.items())}
 
 
@@ -171,7 +184,7 @@ def _meaningful(storage: Storage, since: int, ignore: frozenset[str]) -> Iterato
         if resource in IGNORED or resource in ignore:
             continue
         for item in storage.items((group, plural)):
-            if item.revision > since and not _is_history(resource, obj := item.object()):
+            if item.revision > since and not _is_history(resource, obj := _decoded(item)):
                 yield resource, item, obj
 
 
