@@ -1,21 +1,24 @@
 """Prepares, before runs are forked, what each of them would import and compute again.
 
 Each run must see the same operator, so nothing of the operator itself is run here: only modules of this project are
-imported, and decoders of built-in kinds are made.
+imported, and the decoders and schemas of built-in kinds are made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+
+import msgspec
 
 from steersman.cache.immutability import is_immutable
 from steersman.k8s import _facts as _facts
 from steersman.k8s import events_v1 as _events
 from steersman.k8s._index import KINDS
 from steersman.manifest_files import apply as _apply
-from steersman.models import wire
+from steersman.models import PartialObjectMetadata, wire
 from steersman.models.resource import lookup
 from steersman.testing.explore.transport import resource_name
+from steersman_cluster import schema
 from steersman_cluster.api.interfaces import Registry
 
 __all__ = ["prepare_kinds"]
@@ -24,18 +27,21 @@ _IMPORTED = (_apply, _events, _facts)
 """What an operator and a scenario import when they first need it."""
 
 
-def prepare_kinds(resources: Iterable[str], registry: Registry) -> None:
-    """Make the decoders of built-in kinds.
+def prepare_kinds(samples: Mapping[str, bytes], registry: Registry) -> None:
+    """Make the decoders and schemas of built-in kinds.
 
     Args:
-        resources: Names of resources, such as `pods` and `deployments.apps`; others are passed over.
+        samples: An object of each kind as JSON, by the name of its resource, such as `pods` and `deployments.apps`;
+            kinds of CustomResourceDefinitions are passed over.
         registry: The kinds that the API server serves.
     """
-    wanted = frozenset(resources)
+    is_immutable(PartialObjectMetadata)
     for served in registry.all():
-        if resource_name(served.group, served.plural) not in wanted:
-            continue
+        sample = samples.get(resource_name(served.group, served.plural))
         api_version = f"{served.group}/{served.version}" if served.group else served.version
-        if (api_version, served.kind) in KINDS and (model := lookup(api_version, served.kind)) is not None:
+        if sample is None or (api_version, served.kind) not in KINDS:
+            continue
+        schema.decode(msgspec.json.decode(sample), served.type)
+        if (model := lookup(api_version, served.kind)) is not None:
             wire.decoder(model)
             is_immutable(model)

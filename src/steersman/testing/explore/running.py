@@ -198,12 +198,12 @@ class Runner:
         return Outcome(plan, self._seed, [Finding("hot-loop", message)], cpu=cpu)
 
     def _prepare(self, trace: Trace) -> None:
-        """Let further forks begin with what the first one had to prepare for the kinds that the operator watches."""
+        """Let further forks begin with what this run had to prepare for the kinds that it used."""
         assert self._simulation is not None
-        resources = {event.resource for event in trace.events} - self._prepared
-        if resources:
-            self._prepared |= resources
-            prepare_kinds(resources, self._simulation.cluster.server.registry)
+        used = {commit.resource: commit.after for commit in trace.commits if commit.after}
+        if new := {resource: used[resource] for resource in used.keys() - self._prepared}:
+            self._prepared |= new.keys()
+            prepare_kinds(new, self._simulation.cluster.server.registry)
 
     # In one process.
 
