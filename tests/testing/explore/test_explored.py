@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from steersman.cache.immutability import is_immutable
 from steersman.testing.explore import ExploredError, Outcome, Plan, World, explored, replay
+from steersman.testing.explore.running import Runner
 
 from .planted import CLASSES, app
 
@@ -77,6 +79,16 @@ def test_a_restarted_operator_can_see_the_past() -> None:
 def test_one_seed_gives_one_trace() -> None:
     one, two = run("crash-after:W1"), run("crash-after:W1")
     assert one.trace == two.trace
+
+
+def test_what_a_run_had_to_prepare_for_built_in_kinds_is_ready_for_the_next_one() -> None:
+    is_immutable.cache_clear()
+    sizes: list[int] = []
+    with Runner(records_late.request().job, 1) as runner:
+        for _ in range(2):
+            runner.run(Plan())
+            sizes.append(is_immutable.cache_info().currsize)
+    assert sizes[0] == sizes[1] > 0
 
 
 def test_a_failure_names_the_smallest_plan_and_how_to_replay_it() -> None:

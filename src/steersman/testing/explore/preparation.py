@@ -7,6 +7,7 @@ imported, and the decoders and schemas of built-in kinds are made.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -42,6 +43,6 @@ def prepare_kinds(samples: Mapping[str, bytes], registry: Registry) -> None:
         if sample is None or (api_version, served.kind) not in KINDS:
             continue
         schema.decode(msgspec.json.decode(sample), served.type)
-        if (model := lookup(api_version, served.kind)) is not None:
-            wire.decoder(model)
-            is_immutable(model)
+        model: Any = lookup(api_version, served.kind)
+        wire.decoder(model)
+        is_immutable(model)
