@@ -119,7 +119,7 @@ def _is_undone(history: list[tuple[bytes, Commit]], asked: list[int]) -> bool:
 def failing(trace: Trace) -> list[str]:
     """Return the reconciles that still fail: the last one of each existing object, if it ended with an error.
 
-    A reconcile whose write was refused for want of the lease does not count: another process reconciles the object.
+    A reconcile without the lease does not count, because another process reconciles the object.
     """
     alive: set[str] = set()
     for commit in trace.commits:
