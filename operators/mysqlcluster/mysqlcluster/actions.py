@@ -1,8 +1,8 @@
-"""What the operator asks of the agents: frozen values, one agent and one epoch each.
+"""Actions: the requests of the operator to the agents. Each is a frozen value for one agent and one epoch.
 
 An agent stores the epoch of an action on disk before it acts, and refuses every action of a lower epoch. Actions are
-idempotent: the operator repeats them after a crash, a lost answer or a timeout. The answer to each is the member's state
-after it. Passwords are no part of an action; the agent reads them from the mounted Secret.
+idempotent: the operator repeats them after a crash, a lost response or a timeout. The response contains the state of
+the member after the action. An action contains no passwords; the agent reads them from the mounted Secret.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Initialize(Action, frozen=True, tag="Initialize"):
 
 
 class Restore(Action, frozen=True, tag="Restore"):
-    """Fill an empty data directory from a backup and the binlog archive; progress is `MemberState.clone`."""
+    """Start to fill an empty data directory from a backup and the binlog archive, as `MemberState.clone` reports."""
 
     backup: str
-    """The name of the backup; with a point, any backup of the same archive may be the base."""
+    """The name of the backup. With a point in time or a GTID, any backup of the same archive may be the base."""
     until_time: str = ""
-    """RFC 3339; the last transaction that is restored committed before it. Empty without a GTID: the backup itself."""
+    """RFC 3339. Transactions that committed before it are restored; without time and GTID, the backup alone."""
     until_gtid: str = ""
-    """A GTID set that is restored, and nothing after it."""
+    """The GTID set at which the restore ends."""
 
 
 class Clone(Action, frozen=True, tag="Clone"):
-    """Replace all data with a copy of another member's; starts it and returns. Progress is `MemberState.clone`.
+    """Start to replace all data with a copy of another member. `MemberState.clone` reports the progress.
 
     `complete` and `initialized` are False until the copy has ended and the server runs on it. A copy that holds what
     the donor executed when it began is complete, so the donor must hold all acknowledged transactions: the primary, or
@@ -77,21 +77,21 @@ class Clone(Action, frozen=True, tag="Clone"):
 
 
 class Fence(Action, frozen=True, tag="Fence"):
-    """Stop the I/O thread and report what was received. The SQL thread goes on.
+    """Stop the I/O thread and report the received transactions. The SQL thread continues.
 
-    From here on this member acknowledges nothing until a `SetSource` of this epoch or a later one.
+    After the action this member acknowledges no transaction until a `SetSource` of this epoch or a later one.
     """
 
 
 class ApplyRelayLog(Action, frozen=True, tag="ApplyRelayLog"):
-    """Execute all that was received, with the I/O thread stopped; starts it and returns."""
+    """Start to execute all received transactions, with the I/O thread stopped."""
 
 
 class Promote(Action, frozen=True, tag="Promote"):
-    """Accept writes: semi-synchronous acknowledgement on, replication configuration removed, then `read_only` off.
+    """Accept writes: turn semi-synchronous replication on, remove the replication source, then turn `read_only` off.
 
-    Refused unless the stored epoch is this one already, the member is complete, and everything received has been
-    executed. A late request would otherwise promote a member whose volume was replaced.
+    The agent refuses unless its stored epoch is already this one, the member is complete, and all received transactions
+    are executed. Otherwise a delayed request could promote a member whose volume was replaced.
     """
 
     ack_count: int
@@ -99,10 +99,10 @@ class Promote(Action, frozen=True, tag="Promote"):
 
 
 class Demote(Action, frozen=True, tag="Demote"):
-    """Refuse writes, close client connections, and report when no commit is under way any more.
+    """Refuse writes, close client connections, and report when no commit is in progress.
 
-    Commits that hang on an acknowledgement end the attempt after a timeout: the agent restarts the server, which
-    starts read-only. Nothing commits after the report.
+    If a commit still waits for an acknowledgement after a timeout, the agent restarts the server, which starts
+    read-only. No transaction commits after the report.
     """
 
     drain_seconds: float = 1.0
@@ -112,7 +112,7 @@ class Demote(Action, frozen=True, tag="Demote"):
 class SetSource(Action, frozen=True, tag="SetSource"):
     """Replicate from a member, read-only, by GTID.
 
-    Where the member does so already, only the epoch and the acknowledgement change; the threads are not restarted.
+    If the member already replicates from it, only the epoch and `acknowledge` change; the threads do not restart.
     """
 
     source: str
@@ -129,31 +129,31 @@ class StopReplication(Action, frozen=True, tag="StopReplication"):
 
 
 class SetAckCount(Action, frozen=True, tag="SetAckCount"):
-    """Change the number of acknowledgements per commit of the primary, without a gap."""
+    """Change the number of acknowledgements that a commit on the primary waits for."""
 
     ack_count: int
 
 
 class ConfirmComplete(Action, frozen=True, tag="ConfirmComplete"):
-    """Mark a member complete that has `received` at least this, read from the primary after the member had started."""
+    """Mark a member complete if it has received this GTID set, read from the primary after the member started."""
 
     received: str
 
 
 class PurgeBinlogs(Action, frozen=True, tag="PurgeBinlogs"):
-    """Delete binary logs whose transactions all are held elsewhere; the newest one stays."""
+    """Delete binary logs if the archive and all members have their transactions; the newest one stays."""
 
     held: tuple[str, ...]
-    """GTID sets of the archive and of all members; a file is deleted if each holds all its transactions."""
+    """GTID sets of the archive and of all members; a file is deleted if each set contains all its transactions."""
     keep_seconds: int
-    """Age below which a file stays."""
+    """A file that is younger than this stays."""
 
 
 class SetVariables(Action, frozen=True, tag="SetVariables"):
-    """Make these the variables of `spec.config`: dynamic ones are set, the others wait for a restart.
+    """Replace the variables of `spec.config`: dynamic variables are set, the others change with the next restart.
 
-    Variables that are missing here return to their defaults with the next restart. The member reports the revision, and
-    in `MemberState.settings_error` why the server refused them.
+    Variables that this action omits return to their defaults with the next restart. The member reports the revision,
+    and the reason for refused variables in `MemberState.settings_error`.
     """
 
     values: Mapping[str, str]
@@ -161,7 +161,7 @@ class SetVariables(Action, frozen=True, tag="SetVariables"):
 
 
 class Restart(Action, frozen=True, tag="Restart"):
-    """Restart the server, not the container; starts it and returns.
+    """Start to restart the server process; the container keeps running.
 
     The server starts read-only with replication stopped.
     """
@@ -172,7 +172,7 @@ class Restart(Action, frozen=True, tag="Restart"):
 class CreateAccounts(Action, frozen=True, tag="CreateAccounts"):
     """Create or update the accounts on the primary from the mounted Secret; replicas receive them by replication.
 
-    The password before remains valid until `retire_old`.
+    The previous password remains valid until `retire_old`.
     """
 
     revision: str
@@ -181,10 +181,10 @@ class CreateAccounts(Action, frozen=True, tag="CreateAccounts"):
 
 
 class Drain(Action, frozen=True, tag="Drain"):
-    """Let clients leave before the member is removed; starts it and returns.
+    """Start to disconnect clients before the member is removed.
 
-    The agent reports not ready at once, and closes the connections that are left after `drain_seconds`. The end is
-    `MemberState.drained`; a `SetSource` ends it, too.
+    The agent reports that it is not ready, and closes the remaining connections after `drain_seconds`. Then
+    `MemberState.drained` is True. A `SetSource` cancels the drain.
     """
 
     drain_seconds: float = 10.0
@@ -218,7 +218,7 @@ def encode_action(action: Action) -> bytes:
 
 
 def decode_action(data: bytes) -> AnyAction:
-    """Return the action that a request body holds.
+    """Return the action in a request body.
 
     Raises:
         ValueError: if the body is too large or is not the JSON of an action.

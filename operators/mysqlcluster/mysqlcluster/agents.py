@@ -1,4 +1,4 @@
-"""Access to the agents of a cluster: what the controller needs of it, and an observation of all members."""
+"""The interface of the controller to the agents of a cluster, and the observation of all members."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Agents(Protocol):
     """The agents of one cluster."""
 
     async def state(self, member: str) -> MemberState:
-        """Return the report of a member; an unreachable one if its agent does not answer in time."""
+        """Return the state of a member; `unreachable` if its agent does not answer in time."""
         ...
 
     async def act(self, action: Action) -> MemberState:
-        """Let an agent perform an action; raises `ActionError`."""
+        """Perform an action through its agent; raises `ActionError`."""
         ...
 
 
 async def observe(agents: Agents, members: Sequence[str], primary: str, now: float) -> Observation:
-    """Return the reports of all members; the primary is asked after the last replica has answered."""
+    """Return the states of all members; the primary is read after the last replica has answered."""
     replicas = [name for name in members if name != primary]
     found = dict(zip(replicas, await asyncio.gather(*map(agents.state, replicas)), strict=True))
     if primary in members:
@@ -38,7 +38,7 @@ async def observe(agents: Agents, members: Sequence[str], primary: str, now: flo
 
 
 async def perform(agents: Agents, actions: Sequence[Action]) -> tuple[str, ...]:
-    """Perform actions at the same time, and return what went wrong."""
+    """Perform actions concurrently, and return the error messages."""
 
     async def one(action: Action) -> str:
         try:

@@ -55,11 +55,11 @@ SETTINGS = "/etc/mysqlcluster/agents"
 SECRETS = "/etc/mysqlcluster/secrets"
 TLS = "/etc/mysqlcluster/tls"
 FOLLOWED_SPEC = "followed-spec"
-"""Key of the ConfigMap with the last valid spec; no agent reads it."""
+"""Key in the ConfigMap for the last valid spec; the agents do not read it."""
 GRACE_SECONDS = 60
-"""Time that a server has to stop; a switchover before it makes this short."""
+"""Grace period of the Pods. A primary that is stopped after a switchover needs much less."""
 START_SECONDS = 600
-"""Time that the agent has to answer after a start."""
+"""Time in which the agent must answer after a start."""
 
 
 def _metadata(want: Desired, name: str) -> ObjectMeta:
@@ -100,7 +100,7 @@ def config_map(want: Desired, size: int, spec: str = "") -> ConfigMap:
     Args:
         want: The cluster.
         size: The number of members that have a file.
-        spec: The spec that the cluster was made of, as JSON; kept for the time that another one is invalid.
+        spec: The spec in force as JSON; the operator continues with it if a later spec is invalid.
     """
     files = {
         f"{member}.json": json.dumps(agent_settings(want, member), sort_keys=True, indent=1)
@@ -135,7 +135,7 @@ def services(want: Desired) -> tuple[Service, Service, Service]:
 
 
 def budget(want: Desired) -> PodDisruptionBudget:
-    """Return the budget: one member at a time, and none of a cluster that cannot spare it."""
+    """Return the PodDisruptionBudget: at most one member at a time, or none if the cluster cannot lose a member."""
     return PodDisruptionBudget(
         metadata=_metadata(want, names.budget_name(want.key.name)),
         spec=PodDisruptionBudgetSpec(
@@ -146,7 +146,7 @@ def budget(want: Desired) -> PodDisruptionBudget:
 
 
 def stateful_set(want: Desired, size: int) -> StatefulSet:
-    """Return the StatefulSet; the operator deletes Pods itself when they are to be replaced."""
+    """Return the StatefulSet with strategy `OnDelete`: the operator itself deletes the Pods that must be replaced."""
     name = want.key.name
     labels = names.labels(name)
     claim = PersistentVolumeClaim(

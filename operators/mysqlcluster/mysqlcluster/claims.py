@@ -1,7 +1,7 @@
-"""Which cluster owns the children of a name: clusters of both forms with one name would share all of them.
+"""Ownership of the children: a cluster of each API group with one name would share all child objects.
 
-The owner of the StatefulSet, or of the ConfigMap that is created before everything else, keeps the name. Without such
-children the older cluster gets it. The other cluster changes nothing and reports why.
+The owner of the StatefulSet, or of the ConfigMap that is created first, keeps the names. If neither exists, the older
+cluster gets them. The other cluster writes nothing but its status, which reports the reason.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["ClaimError", "claim", "obstacle"]
 
 
 class ClaimError(Exception):
-    """The names of a cluster's children belong to another object; the message says which one, and what to do."""
+    """Another object owns the children of a cluster; the message names it and the solution."""
 
 
 def obstacle(cluster: AnyCluster, children: Sequence[StatefulSet | ConfigMap], rival: AnyCluster | None) -> str:
-    """Return why a cluster must not touch the children of its name; empty if they are its own.
+    """Return why a cluster must not change the children with its name; empty if it owns them.
 
     Args:
         cluster: The cluster.
         children: The children that exist, the StatefulSet first.
-        rival: The cluster of the other form with the same name, if there is one.
+        rival: The cluster of the other API group with the same name, if there is one.
     """
     for child in children:
         owner = controller_of(child)
@@ -63,21 +63,21 @@ def _age(cluster: AnyCluster) -> tuple[str, str]:
 
 
 async def claim(cluster: AnyCluster, first: ConfigMap, ctx: Context) -> None:
-    """Make sure that the children of a cluster's name are its own, before anything else is written.
+    """Ensure that a cluster owns the children with its name, before any other write.
 
     Args:
         cluster: The cluster.
-        first: The ConfigMap, which is created if the cluster has no children yet. Of two clusters that try at the same
-            time, one creates it.
+        first: The ConfigMap, which is created if the cluster has no children yet. If two clusters create it
+            concurrently, one succeeds.
         ctx: The context of the reconcile.
 
     Raises:
-        ClaimError: They belong to another object.
+        ClaimError: Another object owns them.
     """
     found = (ctx.get(StatefulSet, cluster.metadata.name), ctx.get(ConfigMap, first.metadata.name))
     children = [child for child in found if child is not None]
     other = CompactCluster if isinstance(cluster, MySQLCluster) else MySQLCluster
-    # The cache of the other kind may lack an object that is older than this one.
+    # The cache of the other kind may not contain the older object yet.
     rival = None if children else await ctx.fetch(other, cluster.metadata.name)
     problem = obstacle(cluster, children, rival)
     if problem:

@@ -25,7 +25,7 @@ class AgentSource(Protocol):
 
         Args:
             key: Namespace and name of the cluster.
-            token: The token that its agents demand.
+            token: The bearer token of its agents.
             authority: The certificate authority of its agents, in PEM.
         """
         ...
@@ -47,11 +47,11 @@ class HttpsAgents:
         self._client = client
 
     async def state(self, member: str) -> MemberState:
-        """Return the report of a member; an unreachable one if its agent does not answer in time."""
+        """Return the state of a member; `unreachable` if its agent does not answer in time."""
         return await self._client.state(member)
 
     async def act(self, action: Action) -> MemberState:
-        """Let an agent perform an action; raises `ActionError`."""
+        """Perform an action through its agent; raises `ActionError`."""
         try:
             return await self._client.act(action)
         except (ActionRefusedError, AgentUnreachableError) as problem:
@@ -62,7 +62,7 @@ class HttpsAgentSource:
     """Clients of the agents of all clusters; each is kept until its token or authority changes."""
 
     def __init__(self, url_of: Callable[[Key, str], str] = names.agent_url) -> None:
-        """Prepare.
+        """Store the function; connections open on demand.
 
         Args:
             url_of: The URL of a member of a cluster.
@@ -102,10 +102,10 @@ _sources: list[AgentSource] = [HttpsAgentSource()]
 
 
 def use_agents(source: AgentSource) -> None:
-    """Let the operator reach agents through `source` from now on."""
+    """Replace the source of connections to agents in this process."""
     _sources[:] = [source]
 
 
 def source_of_agents() -> AgentSource:
-    """Return the source of agents in use: HTTPS, until `use_agents` is called."""
+    """Return the source of connections to agents: HTTPS, unless `use_agents` has replaced it."""
     return _sources[0]

@@ -1,4 +1,4 @@
-"""The passwords of a cluster's accounts, made when the user gives none."""
+"""The passwords of a cluster's accounts, generated if the user provides no Secret."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def missing_keys(data: Mapping[str, bytes]) -> tuple[str, ...]:
 
 
 def revision(data: Mapping[str, bytes]) -> str:
-    """Return a text that changes when a password does, and tells nothing about it."""
+    """Return a short hash of all passwords, which changes when a password changes."""
     digest = hashlib.sha256()
     for key in KEYS:
         value = data.get(key, b"")

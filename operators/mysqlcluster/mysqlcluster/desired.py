@@ -1,6 +1,6 @@
-"""What a cluster should be: one internal model of both published forms, with every default filled in.
+"""The desired state of a cluster: one internal model of both API groups, with all defaults filled in.
 
-Raises `SpecError` with the field and the way out for what the schemas cannot express.
+Values that the schemas cannot refuse raise `SpecError`, with the field and the solution.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Flavor = Literal["mysql", "mariadb"]
 LATEST: Mapping[Flavor, str] = {"mysql": "9.7", "mariadb": "11.8"}
 """The series of a cluster whose spec names neither a version nor an image with one."""
 MARIADB_FROM = (10, 0)
-"""Versions from here on are MariaDB's; those of MySQL are lower."""
+"""Versions from this one on are versions of MariaDB; versions of MySQL are lower."""
 SUPPORTED_FROM: Mapping[Flavor, tuple[int, int]] = {"mariadb": (10, 11), "mysql": (9, 7)}
 """The first supported version of each flavor."""
 _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}")
@@ -50,7 +50,7 @@ _TAG = re.compile(r"v?([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})(?:[-+].*)?")
 
 
 class SpecError(ValueError):
-    """A value in a spec that no cluster can be made of; `field` is its path."""
+    """A spec contains an invalid value; `field` is its path."""
 
     def __init__(self, field: str, value: object, problem: str) -> None:
         super().__init__(f"{field}: {value!r}: {problem}")
@@ -77,7 +77,7 @@ class Storage(NamedTuple):
 
 
 class Desired(NamedTuple):
-    """A cluster as it should be."""
+    """The desired state of a cluster."""
 
     key: Key
     size: int
@@ -102,7 +102,7 @@ class Desired(NamedTuple):
     def ack_count(self, size: int) -> int:
         """Return the acknowledgements that a commit waits for in a cluster of `size` members.
 
-        MariaDB waits for one at most, whatever the number of replicas.
+        MariaDB waits for at most one, for any number of replicas.
         """
         wanted = size // 2 if self.replication.ack_count is None else self.replication.ack_count
         most = size - 1 if self.flavor == "mysql" else min(size - 1, 1)
@@ -110,10 +110,10 @@ class Desired(NamedTuple):
 
 
 def desired(cluster: AnyCluster) -> Desired:
-    """Return the internal model of a cluster of either form.
+    """Return the internal model of a cluster of either API group.
 
     Raises:
-        SpecError: if a value is not one that the schema can refuse, such as a storage size that is no quantity.
+        SpecError: A value is invalid, such as a storage size that is not a quantity.
     """
     if isinstance(cluster, CompactCluster):
         return _compact(cluster)
@@ -163,7 +163,7 @@ def _compact(cluster: CompactCluster) -> Desired:
 
 
 def flavor_of(version: str, image: str) -> Flavor:
-    """Return the flavor that a version and the name of an image tell; MySQL if they tell none."""
+    """Return the flavor of a version and an image name; MySQL if neither identifies one."""
     if "mariadb" in image:
         return "mariadb"
     if "mysql" in image or not version:
@@ -181,7 +181,7 @@ def check_supported(want: Desired) -> None:
     """Refuse what this version of the operator cannot run.
 
     Raises:
-        SpecError: The version is too old, or backups of MySQL are asked for.
+        SpecError: The version is too old, or the spec has backups of MySQL.
     """
     first = SUPPORTED_FROM[want.flavor]
     if version_numbers(want.version) < first:
@@ -205,14 +205,14 @@ def parse_version(value: Any) -> str:
 
 
 def version_of_image(image: str) -> str:
-    """Return the version that the tag of an image names, or an empty string."""
+    """Return the version in the tag of an image, or an empty string."""
     _, colon, tag = image.partition("@")[0].rpartition(":")
     found = _TAG.fullmatch(tag) if colon and "/" not in tag else None
     return parse_version(found[1]) if found else ""
 
 
 def parse_storage(value: Any) -> Storage:
-    """Return the storage that a size, or an object with `size`, `className` and `autoGrow`, asks for."""
+    """Return the storage for a size, or for an object with `size`, `className` and `autoGrow`."""
     if value is None:
         return Storage()
     if isinstance(value, str | int) and not isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Which spec a cluster follows: its own, or the last valid one while its own is invalid."""
+"""The spec in force: the current spec of a cluster, or the last valid one while the current one is invalid."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Followed", "followed_by"]
 
 
 class Followed(NamedTuple):
-    """The spec that a cluster follows."""
+    """The spec in force of a cluster."""
 
     want: Desired
     spec: str
-    """The spec as JSON, which is stored for later."""
+    """The spec as JSON; the ConfigMap stores it as the last valid one."""
     refused: str = ""
-    """Why the present spec is not the one that is followed; empty if it is."""
+    """Why the current spec is not in force; empty if it is."""
 
 
 def followed_by(cluster: AnyCluster, ctx: Context) -> Followed:
-    """Return the spec that a cluster follows. An invalid one does not stop failovers of a cluster that runs.
+    """Return the spec in force. A running cluster with an invalid spec still fails over.
 
     Raises:
-        SpecError: The spec is invalid, and no valid one is known.
+        SpecError: The spec is invalid, and no valid spec is stored.
     """
     try:
         return Followed(_checked(cluster), encode(cluster.spec).decode())

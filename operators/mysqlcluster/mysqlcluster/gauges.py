@@ -1,4 +1,4 @@
-"""Gauges that belong to a cluster, and end with it."""
+"""Gauges of a cluster, which are removed with the cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClusterGauges:
     """Remembers which gauges have a value for a cluster."""
 
     def __init__(self) -> None:
-        """Begin without a cluster."""
+        """Start without a gauge."""
         self._known: dict[Key, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def set(self, key: Key, gauge: Gauge, value: float, *labels: str) -> None:
@@ -23,7 +23,7 @@ class ClusterGauges:
         self._known.setdefault(key, set()).add((gauge, labels))
 
     def forget(self, key: Key, *gauges: Gauge) -> None:
-        """Remove these gauges of a cluster, or all of them if none is named."""
+        """Remove these gauges of a cluster, or all its gauges if none is given."""
         known = self._known.get(key, set())
         for each in [each for each in known if not gauges or each[0] in gauges]:
             gauge, labels = each
@@ -33,7 +33,7 @@ class ClusterGauges:
             self._known.pop(key, None)
 
     def keep(self, keys: Collection[Key]) -> tuple[Key, ...]:
-        """Remove the gauges of all other clusters, and return these clusters."""
+        """Remove the gauges of all clusters except `keys`, and return the removed clusters."""
         gone = tuple(key for key in self._known if key not in keys)
         for key in gone:
             self.forget(key)

@@ -36,7 +36,7 @@ class GtidError(ValueError):
 
 
 class Comparison(Enum):
-    """How one set relates to another."""
+    """The relation of one set to another."""
 
     EQUAL = "Equal"
     SUPERSET = "Superset"
@@ -61,7 +61,7 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the set that a server prints; both notations are read, and white space is ignored.
+        """Return the set of a server's output, in the notation of MySQL or MariaDB; white space is ignored.
 
         Raises:
             GtidError: The text is too long, has too many intervals, mixes the notations or is not a GTID set.
@@ -83,7 +83,7 @@ class GtidSet:
         return cls(found)
 
     def union(self, other: GtidSet) -> GtidSet:
-        """Return the transactions that are in one of the sets."""
+        """Return the transactions that are in at least one of the sets."""
         both = {
             origin: [*self._intervals.get(origin, ()), *other._intervals.get(origin, ())]
             for origin in {*self._intervals, *other._intervals}
@@ -100,7 +100,7 @@ class GtidSet:
         return not other.subtract(self)
 
     def compare(self, other: GtidSet) -> Comparison:
-        """Return how this set relates to the other: `SUPERSET` if this one has all of the other and more."""
+        """Return the relation of this set to the other: `SUPERSET` if this set contains the other and more."""
         match self.contains(other), other.contains(self):
             case True, True:
                 return Comparison.EQUAL
@@ -113,7 +113,7 @@ class GtidSet:
 
     @property
     def count(self) -> int:
-        """The number of transactions; for MariaDB an upper bound, as other servers have numbers of a domain, too."""
+        """The number of transactions; for MariaDB an upper bound, because the servers of a domain share its numbers."""
         return sum(last - first + 1 for pairs in self._intervals.values() for first, last in pairs)
 
     @property
@@ -198,7 +198,7 @@ def _merged(pairs: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def _without(pairs: Iterable[Interval], removed: tuple[Interval, ...]) -> list[Interval]:
-    """Both are sorted and disjoint, so that one pass over each suffices."""
+    """Subtract `removed` from `pairs` in one pass; both are sorted and disjoint."""
     rest: list[Interval] = []
     index = 0
     for pair_first, last in pairs:

@@ -42,7 +42,7 @@ BLOCKED = Gauge(
 def record(
     key: Key, state: ClusterState, seen: Observation, *, blocked: bool = False, canary_failed: bool = False
 ) -> None:
-    """Set the gauges of a cluster, and remove those of members that are gone."""
+    """Set the gauges of a cluster, and remove the gauges of removed members."""
     GAUGES.forget(key, UP, VOLUME, LAG)
     GAUGES.set(key, BLOCKED, blocked)
     GAUGES.set(key, CANARY, not canary_failed)
@@ -56,7 +56,7 @@ def record(
 
 
 def count(before: ClusterState, after: ClusterState, now: float) -> None:
-    """Count a transition that has got its primary."""
+    """Count a transition that has reached its new primary."""
     transition = before.transition
     if transition is None or before.primary == after.primary:
         return

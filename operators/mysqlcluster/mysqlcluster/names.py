@@ -1,4 +1,4 @@
-"""Names of what belongs to a cluster, and the labels that select it."""
+"""Names of the objects of a cluster, and the labels that select them."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ ARCHIVER_PORT = 8444
 
 
 def labels(cluster: str) -> Mapping[str, str]:
-    """Return the labels of everything that a cluster owns."""
+    """Return the labels of all objects of a cluster."""
     return {"app": "mysqlcluster", CLUSTER_LABEL: cluster}
 
 
 def selector(cluster: str) -> str:
-    """Return the labels as the text of a selector."""
+    """Return the labels as a label selector."""
     return ",".join(f"{name}={value}" for name, value in labels(cluster).items())
 
 
@@ -59,7 +59,7 @@ def ordinal(pod: str) -> int:
 
 
 def domain(key: Key) -> str:
-    """Return what follows the Pod's name in its DNS name, with the leading dot."""
+    """Return the DNS suffix of the Pods of a cluster, with the leading dot."""
     return f".{key.name}.{key.namespace}.svc"
 
 
@@ -69,12 +69,12 @@ def agent_url(key: Key, pod: str) -> str:
 
 
 def primary_service(cluster: str) -> str:
-    """Return the name of the Service that leads to the primary."""
+    """Return the name of the Service of the primary."""
     return f"{cluster}-primary"
 
 
 def replicas_service(cluster: str) -> str:
-    """Return the name of the Service that leads to the replicas."""
+    """Return the name of the Service of the replicas."""
     return f"{cluster}-replicas"
 
 
@@ -89,7 +89,7 @@ def tls_name(cluster: str) -> str:
 
 
 def archiver(cluster: str) -> str:
-    """Return the name of the StatefulSet, the Service and the ConfigMap of the archiver."""
+    """Return the common name of the StatefulSet, the Service and the ConfigMap of the archiver."""
     return f"{cluster}-archiver"
 
 

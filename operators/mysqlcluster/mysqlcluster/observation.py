@@ -1,7 +1,7 @@
-"""What the agents report about the members of a cluster: frozen values, and their JSON form.
+"""The reports of the agents about the members of a cluster: frozen values, and their JSON form.
 
-The operator reads the replicas first and the primary after the last replica has answered. A transaction that a replica
-has and the primary has not is then a transaction that the primary never had, not one that it had not yet executed.
+The operator reads the replicas first and the primary after the last replica has answered. So a transaction that a
+replica has and the primary lacks is errant: it cannot be one that the primary executed after it was read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_REPORT_BYTES = 1 << 20
 
 
 class Role(StrEnum):
-    """The role that the agent has put its server in; it is not kept over a restart of the server."""
+    """The role of a server, set by its agent; a restart of the server resets it to `NONE`."""
 
     NONE = "None"
     """Read-only, without a replication source: the state after every start."""
@@ -37,7 +37,7 @@ class Role(StrEnum):
 
 
 class CloneProgress(msgspec.Struct, frozen=True, rename="camel"):
-    """A copy of another member's data that is under way, or the last one."""
+    """The copy of another member's data that is in progress, or the last one."""
 
     source: str = ""
     """The member that the data comes from; empty if there has been no clone."""
@@ -47,9 +47,9 @@ class CloneProgress(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MemberState(msgspec.Struct, frozen=True, rename="camel"):
-    """One member as its agent sees it at one instant.
+    """The state of one member at one time, as its agent reports it.
 
-    The agent's promises, on which the safety argument rests:
+    The safety argument depends on these guarantees of the agent:
 
     - `epoch` is on disk before an action of that epoch has any effect, and never decreases.
     - A server starts read-only, with replication stopped and semi-synchronous acknowledgement off.
@@ -64,55 +64,55 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     server_up: bool = False
     """The server answers statements."""
     initialized: bool = False
-    """The data directory holds a database; a member waits for `Initialize`, `Clone` or `Restore` otherwise."""
+    """The data directory contains a database; otherwise the member waits for `Initialize`, `Clone` or `Restore`."""
     complete: bool = False
-    """No transaction that this member has acknowledged is missing; see the promises above."""
+    """No transaction that this member has acknowledged is missing; see the guarantees above."""
     epoch: int = 0
     role: Role = Role.NONE
     read_only: bool = True
     """Accounts without special privileges cannot write (`super_read_only` for MySQL)."""
     executed: GtidSet = GtidSet()
     retrieved: GtidSet = GtidSet()
-    """Received into the relay log; transactions that are executed, too, may be missing here."""
+    """The transactions received into the relay log; executed transactions may be missing here."""
     committing: GtidSet = GtidSet()
-    """In the binary log of a source, while the commit waits for acknowledgements. Replicas may have them already, so
-    that a comparison with `executed` alone would take them for errant."""
+    """Transactions in the binary log of a source whose commits wait for acknowledgements. Replicas may already have
+    them, so a comparison with `executed` alone would count them as errant."""
     source: str = ""
-    """The member's name that this one replicates from, from the first label of the source's host."""
+    """The name of the member that this member replicates from: the first label of the source's host name."""
     io_running: bool = False
     sql_running: bool = False
     io_error: str = ""
     sql_error: str = ""
-    """The last replication errors; empty when the thread runs or was stopped on request."""
+    """The last errors of the replication threads; empty when the thread runs or was stopped on request."""
     semi_sync_source: bool = False
     """Commits wait for acknowledgements."""
     semi_sync_replica: bool = False
     """Received transactions are acknowledged to the source."""
     ack_count: int = 0
-    """Acknowledgements that a commit waits for, while `semi_sync_source`."""
+    """The number of acknowledgements that a commit waits for, if `semi_sync_source` is True."""
     commits_waiting: int = 0
-    """Sessions that wait for an acknowledgement now."""
+    """The number of sessions that wait for an acknowledgement."""
     lag_seconds: float | None = None
-    """None when it is not known, as with a stopped thread."""
+    """None when it is not known, such as while a thread is stopped."""
     version: str = ""
     restart_required: tuple[str, ...] = ()
-    """Variables whose configured value differs from the running one, and which only a restart can change."""
+    """Variables with a configured value that takes effect only after a restart."""
     settings_revision: str = ""
-    """The revision of `spec.config` that this member has taken over, or has refused with `settings_error`."""
+    """The revision of `spec.config` that this member has applied, or has refused with `settings_error`."""
     settings_error: str = ""
-    """Why the server refused a variable; it goes on with the values before."""
+    """Why the server refused a variable; it keeps the previous values."""
     draining: bool = False
-    """Clients are asked to leave; the member is not ready."""
+    """The member is not ready, so that clients reconnect elsewhere."""
     drained: bool = False
-    """The time to leave is over, and the connections that were left are closed."""
+    """The drain has ended: the agent has closed the remaining connections."""
     clone: CloneProgress = CloneProgress()
     disk_used_ratio: float = 0.0
     probe_seconds: float = 0.0
-    """How long the server took to answer the statements of this report."""
+    """The time that the statements of this report took."""
     connections: int = 0
     max_connections: int = 0
     starts: int = 0
-    """Starts of the server in this data directory."""
+    """The number of starts of the server in this data directory."""
     accounts_revision: str = ""
     """The revision of the accounts and passwords that this member has."""
 
@@ -132,7 +132,7 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
         return self.reachable and self.server_up and self.initialized and not self.clone.running
 
     def is_fenced(self, epoch: int) -> bool:
-        """Return whether this member can acknowledge nothing to a source of an epoch before `epoch`."""
+        """Return whether this member cannot acknowledge transactions of an epoch before `epoch`."""
         return self.reachable and self.server_up and self.epoch == epoch and not self.io_running
 
     def follows(self, source: str, epoch: int) -> bool:
@@ -150,7 +150,7 @@ class Observation(msgspec.Struct, frozen=True):
     time: float
 
     def get(self, name: str) -> MemberState:
-        """Return the state of a member; an unreachable one if it was not asked."""
+        """Return the state of a member; `unreachable` if it was not read."""
         return next((member for member in self.members if member.name == name), unreachable(name))
 
     def select(self, names: Sequence[str]) -> tuple[MemberState, ...]:
@@ -180,7 +180,7 @@ _decoder = msgspec.json.Decoder(MemberState, dec_hook=_from_wire)
 
 
 def encode_member(state: MemberState) -> bytes:
-    """Return the JSON that the agent answers."""
+    """Return the JSON of the agent's response."""
     return _encoder.encode(state)
 
 

@@ -1,4 +1,4 @@
-"""One reconcile of a cluster of either form: children, observation, decision, effects, labels, status."""
+"""One reconcile of a cluster of either API group: children, observation, decision, effects, labels, status."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ __all__ = ["FORCE", "SwitchRequest", "reconcile_cluster"]
 C = TypeVar("C", MySQLCluster, CompactCluster)
 
 FORCE = "database.example.com/force-failover"
-"""An annotation with the epoch that a failover may be forced in, although acknowledged transactions may be lost."""
+"""Annotation whose value is the epoch in which a failover is forced, even if acknowledged transactions may be lost."""
 MAX_ROUNDS = 25
-"""Decisions in one reconcile; the next one continues."""
+"""Most decisions in one reconcile; the next reconcile continues."""
 REFUSED_RETRY_SECONDS = 1.0
 NAME_CONFLICT_RETRY_SECONDS = 5.0
 UPDATE_POLL_SECONDS = 1.0
 
 
 class SwitchRequest(NamedTuple):
-    """A switchover that a user asks for; an empty target is none, `*` any."""
+    """A switchover that a user requests. An empty target means no request, `*` any member."""
 
     target: str = ""
     reason: str = ""
@@ -58,14 +58,14 @@ class Round(NamedTuple):
 
 
 async def reconcile_cluster(cluster: C, ctx: Context, switch: SwitchRequest = NO_SWITCH) -> Result:
-    """Bring a cluster one or more steps nearer to what is desired, and store what it is."""
+    """Perform one or more steps towards the desired state of a cluster, and store its status."""
     try:
         if cluster.metadata.deletion_timestamp:
             await store_status(ctx, cluster, replace(cluster.status, phase="Deleting"))
             return Result()
         return await _follow(cluster, ctx, switch)
     except Conflict:
-        return Result(requeue_after=0.05)  # another write came first; the cache has it soon
+        return Result(requeue_after=0.05)  # the object has changed; the cache receives the change soon
     except ClusterGoneError:
         ctx.log.debug("cluster_gone")
         return Result()
@@ -85,7 +85,7 @@ async def _follow(cluster: C, ctx: Context, switch: SwitchRequest) -> Result:
 
 
 async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
-    """Report that the names of the children belong to another object; nothing else is written."""
+    """Report in the status that another object owns the children; nothing else is written."""
     status = with_name_conflict(cluster.status, cluster.metadata.generation, problem, ctx.now())
     if status.phase != cluster.status.phase:
         ctx.event("NameConflict", problem, type="Warning", action="Claim")
@@ -96,7 +96,7 @@ async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
 
 async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: SwitchRequest) -> Result:
     want = followed.want
-    # A variable that is refused must not stop failovers of a cluster that runs.
+    # A running cluster must fail over even if a variable is refused.
     refused = server_settings.refused(want.config)
     want = want._replace(config={name: value for name, value in want.config.items() if name not in refused})
     size = _running_size(want, state_of(cluster.status))
@@ -151,7 +151,7 @@ def _refusals(config: Mapping[str, str]) -> list[str]:
 async def _decide(
     cluster: C, want: Desired, agents: Agents, ctx: Context, switch: SwitchRequest, size: int
 ) -> tuple[C, Round]:
-    """Observe, decide and act until there is nothing more to do at once."""
+    """Observe, decide and act until the next step must wait for a later reconcile."""
     members = names.members(want.key.name, size)
     policy = _policy(cluster, want, switch)
     before: tuple[object, ...] = ()
@@ -163,7 +163,7 @@ async def _decide(
             cluster = await store_status(ctx, cluster, with_state(cluster.status, decision.store))
             _report(ctx, state, decision, seen)
             if decision.store.transition is not None and decision.store.transition.kind is Kind.SWITCHOVER:
-                policy = msgspec.structs.replace(policy, switch_to="")  # a request moves the primary once
+                policy = msgspec.structs.replace(policy, switch_to="")  # one request moves the primary only once
             await _label(want, decision.store, seen, ctx)
             continue
         if not decision.actions or decision.actions == before:
@@ -181,7 +181,7 @@ async def _decide(
 
 
 async def _accounts(state: ClusterState, seen: Observation, revision: str, agents: Agents, ctx: Context) -> None:
-    """Let the primary create the accounts, and change their passwords when the Secret changes."""
+    """Create the accounts on the primary, and change their passwords when the Secret changes."""
     primary = seen.get(state.primary)
     if state.transition is not None or primary.role is not Role.PRIMARY or primary.accounts_revision == revision:
         return
@@ -220,7 +220,7 @@ def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: Switc
 
 
 def _running_size(want: Desired, state: ClusterState) -> int:
-    """Return the number of Pods: members that leave keep theirs until they have left the quorum."""
+    """Return the number of Pods: a member that is removed keeps its Pod until it has left the quorum."""
     leaving = [names.ordinal(member) + 1 for member in state.quorum.members]
     return max(want.size, *leaving, 1)
 
@@ -265,12 +265,12 @@ def _report(ctx: Context, before: ClusterState, decision: Decision, seen: Observ
 
 
 async def _label(want: Desired, state: ClusterState, seen: Observation, ctx: Context) -> None:
-    """Keep the label of each Pod in step with its role; the Services select by it."""
+    """Update the role label of each Pod, which the Services select by."""
     pods = {pod.metadata.name: pod for pod in ctx.list(Pod, labels=names.labels(want.key.name))}
-    # The labels of former roles go first, so that no Service leads to two primaries.
+    # The labels of former roles are removed first, so that no Service selects two primaries.
     stays = names.members(want.key.name, want.size)
     roles = {member.name: role_of(state, member) for member in seen.members}
-    # A replica that leaves gets no new clients.
+    # A replica that is removed gets no new clients.
     kept = [("" if role == "replica" and name not in stays else role, name) for name, role in roles.items()]
     wanted = sorted(kept, key=lambda each: each[0] != "")
     for role, name in wanted:
@@ -280,6 +280,6 @@ async def _label(want: Desired, state: ClusterState, seen: Observation, ctx: Con
         patch = MergePatch({"metadata": {"uid": pod.metadata.uid, "labels": {names.ROLE_LABEL: role or None}}})
         try:
             await ctx.patch(pod, patch)
-        except (NotFound, Invalid):  # gone or replaced (another uid); its successor is the next change
+        except (NotFound, Invalid):  # deleted or replaced (another uid); a change of the new Pod follows
             continue
         ctx.log.info("role_labelled", pod=name, role=role or "none", epoch=state.epoch)

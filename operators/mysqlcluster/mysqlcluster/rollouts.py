@@ -1,4 +1,4 @@
-"""The upgrade of a cluster: its stored form, what the Pods run, and the effects of a plan."""
+"""The upgrade of a cluster: its stored state, the images of the Pods, and the effects of a plan."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Progress(NamedTuple):
     """The outcome of the steps of one reconcile."""
 
     switch: bool = False
-    """Another member has to become the primary before the upgrade goes on."""
+    """The upgrade needs a switchover before its next step."""
     blocked: str = ""
 
 
 def rollout_of(status: MySQLClusterStatus, want: Desired, ctx: Context) -> Rollout:
-    """Return the stored upgrade; a cluster without one runs the image of its StatefulSet, or that of the spec."""
+    """Return the stored upgrade; without one, the state of a cluster that runs the image of its StatefulSet or spec."""
     stored = status.update
     if stored is not None:
         return Rollout(
@@ -80,7 +80,7 @@ async def roll_out(
     Args:
         cluster: The cluster as it is stored.
         want: The model of the spec.
-        rollout: The stored state of the upgrade; the StatefulSet has its template.
+        rollout: The stored state of the upgrade; the StatefulSet already has its image.
         policy: The policy of the cluster.
         seen: The members.
         ctx: The context of the reconcile.

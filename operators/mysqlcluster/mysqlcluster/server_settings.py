@@ -1,4 +1,4 @@
-"""The server variables of `spec.config`: which names users may set, and the revision that members report."""
+"""The server variables of `spec.config`: the names that users may set, and the revision that members report."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ RESERVED = frozenset(
         "ssl_key", "super_read_only", "sync_binlog", "sync_relay_log", "tmpdir", "user",
     }
 )  # fmt: skip
-"""Variables on which the safety of replication rests, and places and identities that the operator chooses."""
+"""Variables that the safety of replication depends on, and paths and identities that the operator sets."""
 PREFIXES = ("skip_", "loose_", "disable_", "enable_", "maximum_")
-"""The server reads an option with one of these prefixes as another option."""
+"""The server interprets an option with one of these prefixes as a form of the option without it."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,79}")
 
 
 def spelled(name: str) -> str:
-    """Return the one spelling of a variable: lower case, with underscores."""
+    """Return the canonical name of a variable: lower case, with underscores."""
     return name.lower().replace("-", "_")
 
 
@@ -52,13 +52,13 @@ def refusal(name: str, value: str) -> str:
 
 
 def refused(config: Mapping[str, str]) -> Mapping[str, str]:
-    """Return why variables of a `spec.config` are left out, by name; the others are applied."""
+    """Return the refused variables of `spec.config` with the reasons; the others are applied."""
     found = {name: refusal(name, value) for name, value in config.items()}
     return {name: problem for name, problem in found.items() if problem}
 
 
 def revision(settings: Mapping[str, str]) -> str:
-    """Return a text that changes when a variable does."""
+    """Return a hash that changes when a variable changes."""
     digest = hashlib.sha256()
     for name, value in sorted((spelled(name), value) for name, value in settings.items()):
         digest.update(f"{len(name)}:{name}{len(value)}:{value}".encode())

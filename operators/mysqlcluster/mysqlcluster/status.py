@@ -1,4 +1,4 @@
-"""The stored state as part of a cluster's status, and what the status tells beside it. Pure functions."""
+"""The stored state in a cluster's status, and the fields that are for users alone. Pure functions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def with_observation(
     now: datetime,
     update_blocked: str = "",
 ) -> MySQLClusterStatus:
-    """Return the status with what the members report, and why the primary or an upgrade cannot go on."""
+    """Return the status with the reports of the members and the reasons that block the primary or an upgrade."""
     state = state_of(status)
     errant = {each.name: each for each in state.errant}
     members = tuple(
@@ -140,12 +140,12 @@ def with_observation(
 
 
 def with_invalid_spec(status: MySQLClusterStatus, generation: int, message: str, now: datetime) -> MySQLClusterStatus:
-    """Return the status of a cluster whose spec cannot be followed; what runs goes on unchanged."""
+    """Return the status of a cluster with an invalid spec; the running members do not change."""
     return _blocked(status, generation, "InvalidSpec", message, now)
 
 
 def with_name_conflict(status: MySQLClusterStatus, generation: int, message: str, now: datetime) -> MySQLClusterStatus:
-    """Return the status of a cluster when another object owns the names of its children."""
+    """Return the status of a cluster when another object owns the children with its name."""
     return _blocked(status, generation, "NameConflict", message, now)
 
 
@@ -241,10 +241,10 @@ def _quorum_text(state: ClusterState) -> str:
 
 
 def seconds_of(text: str) -> float:
-    """Return a time in RFC 3339 as seconds since the epoch of UNIX; 0 for an empty text."""
+    """Return a time in RFC 3339 as Unix time; 0 for an empty text."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0
 
 
 def time_text(seconds: float) -> str:
-    """Return a time in seconds since the epoch of UNIX as RFC 3339; empty for 0."""
+    """Return a Unix time as RFC 3339; empty for 0."""
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z") if seconds else ""

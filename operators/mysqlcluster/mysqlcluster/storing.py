@@ -1,4 +1,4 @@
-"""Writes of a cluster's status that fail if anybody else has written since it was read."""
+"""Writes of a cluster's status with an optimistic lock."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ C = TypeVar("C", MySQLCluster, CompactCluster)
 
 
 class ClusterGoneError(Exception):
-    """The cluster was deleted while it was reconciled; there is nothing left to do."""
+    """The cluster was deleted during its reconcile, which ends."""
 
 
 async def store_status(ctx: Context, cluster: C, status: MySQLClusterStatus) -> C:
-    """Write the whole status, and return the cluster as it is stored then.
+    """Write the whole status, and return the stored cluster.
 
-    The write has the resourceVersion that was read as its precondition: of two operators that store the next step, one
-    succeeds.
+    The write carries the resourceVersion that was read. If two operators store the next step, only one succeeds.
 
     Raises:
         Conflict: The cluster has changed since it was read.

@@ -1,4 +1,4 @@
-"""Requests for switchovers: which one is next, and what became of each. Pure functions."""
+"""Requests for switchovers: the next request, and the status of each. Pure functions."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _age(request: MySQLSwitchover) -> tuple[str, str]:
 def outcome(request: MySQLSwitchover, cluster: MySQLCluster | None) -> MySQLSwitchoverStatus:
     """Return the next status of a request.
 
-    A request is accepted in an epoch, and done when that epoch has passed. So it moves the primary once at most, also if
-    the operator is restarted in between.
+    The operator accepts a request in an epoch; the request ends when a later epoch begins. So it moves the primary at
+    most once, even if the operator restarts.
     """
     status = replace(request.status, observed_generation=request.metadata.generation)
     if status.phase in ENDED:

@@ -1,4 +1,4 @@
-"""Versions of servers: comparison by series, and which upgrades are supported."""
+"""Versions of servers: comparison by series, and the supported upgrades."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def series(version: str) -> tuple[int, int]:
 
 
 def upgrade_refusal(current: str, wanted: str) -> str:
-    """Return why a cluster cannot go from one version to another; empty if it can.
+    """Return why an upgrade is not supported; empty if it is.
 
     Args:
-        current: The version that runs; empty if nothing runs yet.
+        current: The running version; empty before the first start.
         wanted: The version or series of the spec.
     """
     before, after = series(current), series(wanted)

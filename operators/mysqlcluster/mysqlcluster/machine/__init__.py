@@ -1,6 +1,6 @@
 """The state machine of a cluster: from the stored state and an observation to the next stored step, or to actions.
 
-Everything here is pure. `docs/safety.md` of this operator states why no acknowledged transaction is lost, and
+All functions are pure. `docs/safety.md` of this operator states why no acknowledged transaction is lost, and
 `tests/model` searches all interleavings of small clusters for a counterexample.
 """
 

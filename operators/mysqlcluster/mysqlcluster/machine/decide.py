@@ -1,4 +1,4 @@
-"""The decision: dispatch on the stored step."""
+"""The entry point of the state machine: it dispatches on the stored step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["decide"]
 
 
 def decide(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
-    """Return what to do now: a state to store before anything else, or actions on the members.
+    """Return the next decision: a state to store before any action, or actions on the members.
 
     Args:
-        policy: what the user wants.
-        state: what is stored; it was read before `seen`.
-        seen: the members, replicas read first and the primary of `state` last.
+        policy: The desired state.
+        state: The stored state, which was read before `seen`.
+        seen: The members; the replicas were read first, the primary of `state` last.
     """
     if policy.paused:
         return Decision(after=60.0)

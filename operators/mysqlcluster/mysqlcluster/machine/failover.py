@@ -22,18 +22,18 @@ __all__ = [
 ]
 
 POLL_SECONDS = 0.2
-"""Time between observations while a transition is under way."""
+"""Time between observations during a transition."""
 FENCE_SECONDS = 2.0
-"""How long a fence waits for replicas that answer but have not stopped, once enough others have."""
+"""Time that a sufficient fence still waits for replicas that answer and have not stopped."""
 
 
 def is_lost(member: MemberState) -> bool:
-    """Return whether a primary cannot continue: it does not answer, or its data is gone."""
+    """Return whether a primary cannot continue: it does not answer, or it has lost its data."""
     return not (member.usable and member.complete)
 
 
 def suspect(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
-    """Wait until the primary has been lost for long enough, or is back."""
+    """Wait until the primary answers again, or has not answered for the detection time."""
     primary = seen.get(state.primary)
     if not is_lost(primary):
         return Decision(store=replace(state, transition=None))
@@ -56,9 +56,9 @@ def suspect(policy: Policy, state: ClusterState, transition: Transition, seen: O
 
 
 def _lagging(policy: Policy, state: ClusterState, seen: Observation) -> list[str]:
-    """Return the members that could be chosen, if none of them can be the primary soon enough.
+    """Return the candidates for the new primary if the backlog of each exceeds the greatest lag; otherwise none.
 
-    The fence and the choice do not look at the lag: only a member that has received everything can be chosen.
+    The fence and the choice ignore the lag: only a member that has received all transactions can be chosen.
     """
     fit = [
         member
@@ -76,7 +76,7 @@ def _lags(member: MemberState, most: float) -> bool:
 
 
 def begin(state: ClusterState, source: str, reason: str, seen: Observation, kind: Kind = Kind.FAILOVER) -> Decision:
-    """Store a new epoch, in which the members are fenced."""
+    """Return a state with a new epoch and the step `Fence`."""
     epoch = 1 + max(state.epoch, *(member.epoch for member in seen.members), 0)
     transition = Transition(kind, Step.FENCE, epoch, source=source, started_at=seen.time, reason=reason)
     notice = Notice("FailoverStarted", f"epoch {epoch}: {reason}", warning=True)
@@ -84,9 +84,9 @@ def begin(state: ClusterState, source: str, reason: str, seen: Observation, kind
 
 
 def begin_without_primary(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
-    """Choose the first primary: an empty member of an empty cluster, or the best of members that have data.
+    """Choose the first primary: an empty member of an empty cluster, or the most advanced member with data.
 
-    Every member must answer, so that data on a member that is down is not overlooked.
+    Every member must answer, because an unreachable member may have newer data.
     """
     members = seen.select(policy.members)
     if missing := [member.name for member in members if not member.reachable]:
@@ -117,8 +117,8 @@ def initialize(policy: Policy, state: ClusterState, transition: Transition, seen
 def fence(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
     """Stop the replicas' acknowledgements, and choose among those that have stopped.
 
-    The transactions that the source acknowledged are on the replicas of a sufficient fence, or on the source itself
-    once it has stopped in this epoch.
+    All transactions that the source acknowledged are on the replicas of a sufficient fence, or on the source itself
+    after it has stopped in this epoch.
     """
     fenced = _fenced(state, transition, seen)
     source = seen.get(transition.source) if transition.source else None
@@ -139,7 +139,7 @@ def fence(policy: Policy, state: ClusterState, transition: Transition, seen: Obs
 
 
 def _stop(member: MemberState, epoch: int) -> Action:
-    """Return what fences a member; one that still was the primary of an older epoch refuses writes, too."""
+    """Return the action that fences a member; a former primary must also refuse writes."""
     return (Demote if member.role is Role.PRIMARY else Fence)(member=member.name, epoch=epoch)
 
 
@@ -148,13 +148,13 @@ def _others(seen: Observation, primary: str) -> Iterable[MemberState]:
 
 
 def _to_fence(state: ClusterState, transition: Transition, seen: Observation) -> list[MemberState]:
-    """Return the members of the quorum that answer, but for the source."""
+    """Return the members of the quorum that answer, without the source."""
     members = seen.select(state.quorum.members)
     return [member for member in members if member.name != transition.source and member.usable]
 
 
 def _fenced(state: ClusterState, transition: Transition, seen: Observation) -> list[MemberState]:
-    """Return the fenced members whose data counts."""
+    """Return the fenced members with complete data."""
     return [
         member
         for member in _to_fence(state, transition, seen)
@@ -166,7 +166,7 @@ def _fenced(state: ClusterState, transition: Transition, seen: Observation) -> l
 
 
 def _has_stopped(source: MemberState, epoch: int) -> bool:
-    """Return whether the source of a transition refuses writes for good: nothing of an older epoch can undo it."""
+    """Return whether the source refuses writes in this epoch, so that no delayed action can reverse it."""
     return (
         source.usable
         and source.complete
@@ -200,7 +200,7 @@ def _choose(
     if not best:
         sets = "; ".join(f"{member.name}: {member.received}" for member in electable)
         return Decision(blocked=f"no member has the transactions of all others ({sets})", after=1.0)
-    # A lower version can be replicated from by a higher one, and not the other way round.
+    # A replica of a higher version can replicate from a source of a lower version, but not the reverse.
     target = min(best, key=lambda member: (_version(member.version), -member.executed.count, member.name))
     chosen = replace(transition, step=Step.APPLY, target=target.name)
     return Decision(store=replace(state, transition=chosen))
@@ -214,7 +214,7 @@ def apply_relay_log(policy: Policy, state: ClusterState, transition: Transition,
     """Execute what the chosen member has received, before it accepts writes."""
     target = seen.get(transition.target)
     if not target.usable or target.epoch > transition.epoch or not target.complete:
-        # It was not promoted, since that step was never stored: another member may be chosen.
+        # The step `Promote` was never stored, so the target was not promoted: another member may be chosen.
         return begin(state, transition.source, f"{target.name} was lost before it was promoted", seen, transition.kind)
     if target.executed.contains(target.retrieved) and target.epoch == transition.epoch:
         return Decision(store=replace(state, transition=replace(transition, step=Step.PROMOTE)))
@@ -222,7 +222,7 @@ def apply_relay_log(policy: Policy, state: ClusterState, transition: Transition,
 
 
 def promote(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
-    """Make the chosen member writable, and let the fenced ones follow it."""
+    """Make the chosen member writable, and make the fenced members replicate from it."""
     target = seen.get(transition.target)
     if target.reachable and target.epoch == transition.epoch and target.role is Role.PRIMARY and not target.read_only:
         done = replace(transition, step=Step.REPOINT)
@@ -230,7 +230,7 @@ def promote(policy: Policy, state: ClusterState, transition: Transition, seen: O
     if is_lost(target):
         if seen.time - transition.started_at < policy.detection_seconds:
             return Decision(after=POLL_SECONDS)
-        # It may have been promoted, and have acknowledged writes: it is the source now.
+        # The target may have been promoted and may have acknowledged writes: it becomes the source.
         return begin(state, target.name, f"{target.name} was lost while it was promoted", seen)
     actions: list[Action] = [
         SetSource(

@@ -1,4 +1,4 @@
-"""Server variables: changed on all members at once where they are dynamic, otherwise by restarts, one at a time."""
+"""Changes of server variables: dynamic ones on all members together, the others by restarts, one at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RESTART_POLL_SECONDS = 0.5
 
 
 def is_whole(policy: Policy, state: ClusterState, seen: Observation) -> bool:
-    """Return whether every member is in the quorum and follows the primary: one of them can be spared."""
+    """Return whether every member is in the quorum and follows the primary, so that one may restart."""
     if state.transition is not None or state.changing or state.errant:
         return False
     if set(state.quorum.members) != set(policy.members):
@@ -23,7 +23,7 @@ def is_whole(policy: Policy, state: ClusterState, seen: Observation) -> bool:
 
 
 def adjust(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
-    """Return the next step towards the wanted variables, or None if there is none to take now."""
+    """Return the next step towards the desired variables, or None if no step is possible or needed."""
     different = [
         member
         for member in seen.select(policy.members)

@@ -1,4 +1,4 @@
-"""The values of the state machine: what is stored, what is wanted, and what is to be done."""
+"""The values of the state machine: the stored state, the desired state (policy), and decisions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Step(StrEnum):
-    """Steps of a transition, in their order. Each is stored before anything of it is done."""
+    """Steps of a transition, in their order. Each is stored before its first action."""
 
     SUSPECT = "Suspect"
     FREEZE = "Freeze"
@@ -45,7 +45,7 @@ class Step(StrEnum):
 
 
 class Quorum(msgspec.Struct, frozen=True):
-    """The members whose acknowledgements count, and how many of them a commit has waited for at least."""
+    """The members whose acknowledgements count, and the least number of them that each commit has waited for."""
 
     members: tuple[str, ...] = ()
     acks: int = 0
@@ -53,20 +53,20 @@ class Quorum(msgspec.Struct, frozen=True):
     def required(self) -> int:
         """Return the number of replicas that a failover has to fence.
 
-        With more of them than `members - acks - 1`, each acknowledged transaction is on at least one, and the replicas
-        that are left are too few to acknowledge anything.
+        If more than `members - acks - 1` replicas are fenced, each acknowledged transaction is on at least one of them,
+        and the remaining replicas are too few to acknowledge a commit.
         """
         return len(self.members) - self.acks
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """A change of the primary that is under way."""
+    """A change of the primary that is in progress."""
 
     kind: Kind
     step: Step
     epoch: int
     source: str = ""
-    """The primary before, which may still acknowledge until the fence stands; `from` in the API."""
+    """The previous primary, which may acknowledge commits until the fence is sufficient; `from` in the API."""
     target: str = ""
     """The chosen primary; `to` in the API."""
     started_at: float = 0.0
@@ -79,20 +79,20 @@ class Errant(msgspec.Struct, frozen=True):
     name: str
     gtid: str
     confirmed: bool = False
-    """A second reading has found them, too."""
+    """A second observation has found them again."""
 
 
 class ClusterState(msgspec.Struct, frozen=True):
-    """What the operator has stored about a cluster; the decisions depend on nothing else that it remembers."""
+    """The stored state of a cluster; decisions depend on no other memory of the operator."""
 
     primary: str = ""
     epoch: int = 0
     transition: Transition | None = None
     quorum: Quorum = Quorum()
     changing: bool = False
-    """The quorum changes: `quorum` holds for the configuration before and after."""
+    """The quorum is changing: `quorum` is valid for the previous and the next configuration."""
     baseline: str = ""
-    """What the primary had executed when a changed number of acknowledgements was first in effect; `-` for nothing."""
+    """GTID set of the primary when a changed number of acknowledgements took effect; `-` for an empty set."""
     errant: tuple[Errant, ...] = ()
     last_failover: float = 0.0
 
@@ -102,7 +102,7 @@ class ClusterState(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """What the user wants, as far as the state machine is concerned."""
+    """The part of the desired state that the state machine needs."""
 
     members: tuple[str, ...]
     """The Pods that the cluster should have, by ordinal."""
@@ -110,25 +110,25 @@ class Policy(msgspec.Struct, frozen=True):
     """DNS suffix of the members' host names, with a leading dot, or empty."""
     port: int = 3306
     ack_count: int | None = None
-    """Half of the members if None."""
+    """Acknowledgements per commit; half of the members if None."""
     max_ack_count: int = 8
-    """What the server can wait for."""
+    """The most acknowledgements that the server can wait for."""
     failover: bool = True
     detection_seconds: float = 2.0
     min_interval_seconds: float = 60.0
     max_lag_seconds: float = 60.0
-    """Most time that a failover may let the new primary need for what it has received; a longer backlog blocks it."""
+    """Most time that the new primary may need to apply its relay log; a longer backlog blocks a failover."""
     degrade_to_async: bool = False
-    """Lower the number of acknowledgements while commits wait for replicas that are gone."""
+    """Lower the number of acknowledgements while commits wait for lost replicas."""
     catch_up_seconds: float = 10.0
-    """How long a switchover may refuse writes before it is given up."""
+    """Most time that a switchover may refuse writes; then it is cancelled."""
     reclone: bool = False
     """Replace the data of errant members."""
     paused: bool = False
     force: bool = False
-    """Go on with a failover that may lose acknowledged transactions."""
+    """Continue a failover even if it may lose acknowledged transactions."""
     switch_to: str = ""
-    """The member that a switchover is requested to; `*` lets the operator choose."""
+    """The target of a requested switchover; `*` lets the operator choose."""
     switch_reason: str = ""
     settings: tuple[tuple[str, str], ...] = ()
     """Server variables, sorted by name."""
@@ -145,7 +145,7 @@ class Policy(msgspec.Struct, frozen=True):
         return max(0, min(wanted, size - 1, self.max_ack_count))
 
     def acks_of(self, quorum: Quorum) -> int:
-        """Return the acknowledgements that the primary waits for: never fewer than what the stored quorum promises."""
+        """Return the acknowledgements that the primary waits for: at least those of the stored quorum."""
         return max(quorum.acks, self.acks(len(quorum.members)))
 
     def host(self, member: str) -> str:
@@ -162,12 +162,12 @@ class Notice(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Either a state to store, and nothing else until it is, or actions, or neither."""
+    """A state to store, or actions to perform, or neither; never both."""
 
     store: ClusterState | None = None
     actions: tuple[Action, ...] = ()
     notices: tuple[Notice, ...] = ()
     blocked: str = ""
-    """Why nothing can be done although something should be."""
+    """Why a needed step cannot be performed."""
     after: float = 5.0
-    """Seconds until the next observation at the latest."""
+    """Most seconds until the next observation."""

@@ -1,4 +1,4 @@
-"""A cluster with a primary: watching it, rejoining and cloning members, and changing the quorum."""
+"""A cluster with a primary: observation, rejoin and clone of members, and changes of the quorum."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = ["repoint", "watch"]
 
 IDLE_SECONDS = 2.0
 DIVERGENCE_ERRORS = frozenset({"1007", "1008", "1032", "1050", "1051", "1062", "1146", "1236", "1396"})
-"""Rows, tables, databases or accounts that exist or are missing on the replica alone, and binary logs that the source
-no longer has."""
+"""Error numbers for rows, tables, databases or accounts that exist or are missing on the replica alone, and for binary
+logs that the source no longer has."""
 
 
 def repoint(policy: Policy, state: ClusterState, transition: Transition, seen: Observation) -> Decision:
-    """Let members follow the new primary until commits can be acknowledged."""
+    """Make members replicate from the new primary until enough of them can acknowledge commits."""
     primary = seen.get(state.primary)
     followers = [member for member in seen.select(state.quorum.members) if member.follows(state.primary, state.epoch)]
     if is_lost(primary) or len(followers) >= state.quorum.acks:
@@ -73,7 +73,7 @@ def watch(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
 
 
 def _promote_again(policy: Policy, state: ClusterState, primary: MemberState) -> Decision | None:
-    """Return the promotion of a primary whose server has restarted, in the epoch that it was promoted in."""
+    """Return the decision that promotes a restarted primary again, in the epoch of its first promotion."""
     if primary.role is Role.PRIMARY and not primary.read_only:
         return None
     if primary.epoch != state.epoch:
@@ -83,7 +83,7 @@ def _promote_again(policy: Policy, state: ClusterState, primary: MemberState) ->
 
 
 def _judge(state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
-    """Return a decision that stores which members have transactions that the primary has not."""
+    """Return a decision that stores the members with errant transactions."""
     known = {each.name: each for each in state.errant}
     judged: list[Errant] = []
     notices: list[Notice] = []
@@ -114,7 +114,7 @@ def _rejoin(policy: Policy, state: ClusterState, primary: MemberState, seen: Obs
         action = _next_action(policy, state, primary, seen.get(name)) if name != primary.name else None
         if isinstance(action, Clone) and action.keep_copy:
             if copying:
-                continue  # data is replaced on one member at a time
+                continue  # only one member at a time replaces its data
             copying = True
         if action is not None:
             actions.append(action)
@@ -122,7 +122,7 @@ def _rejoin(policy: Policy, state: ClusterState, primary: MemberState, seen: Obs
 
 
 def _next_action(policy: Policy, state: ClusterState, primary: MemberState, member: MemberState) -> Action | None:
-    """Return what brings a member nearer to following the primary."""
+    """Return the next action that lets a member replicate from the primary."""
     if not member.reachable or member.clone.running:
         return None
     if member.role is Role.PRIMARY:
@@ -139,7 +139,7 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
     if _has_diverged(member):
         return _clone(state, primary, member, keep_copy=True)
     if not primary.logged.contains(member.received) and not member.follows(primary.name, state.epoch):
-        return None  # it is not judged yet
+        return None  # a second observation must confirm the errant transactions first
     acknowledge = member.name in state.quorum.members
     settled = member.follows(primary.name, state.epoch) and not member.draining
     if not settled or member.semi_sync_replica != acknowledge:
@@ -157,7 +157,7 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
 
 
 def _has_diverged(member: MemberState) -> bool:
-    """Return whether replication has stopped with an error that no restart of it mends: only a copy helps."""
+    """Return whether replication has stopped with an error that only a new copy of the data can resolve."""
     return any(
         error.partition(":")[0] in DIVERGENCE_ERRORS
         for error, running in ((member.sql_error, member.sql_running), (member.io_error, member.io_running))
@@ -166,7 +166,7 @@ def _has_diverged(member: MemberState) -> bool:
 
 
 def _leave(state: ClusterState, member: MemberState) -> Action | None:
-    """Return what brings a member nearer to its removal: its clients leave first."""
+    """Return the next action of a removal: first the member drains its clients."""
     if not member.io_running:
         return None
     if member.server_up and not member.draining:
@@ -182,11 +182,11 @@ def _clone(state: ClusterState, primary: MemberState, member: MemberState, *, ke
 
 
 def _change_quorum(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
-    """Return the next step of a change of the quorum, or None if it is as it should be.
+    """Return the next step of a change of the quorum, or None if the quorum is as desired.
 
-    While it changes, the union of both sets with the smaller number of acknowledgements is stored: it holds for commits
-    of the old and of the new configuration. Each change has an epoch of its own, so that no late request of the
-    configuration before can lower the number of acknowledgements or let a removed member acknowledge.
+    During a change, the stored quorum is the union of both sets with the smaller number of acknowledgements. It is
+    valid for commits of both configurations. Each change has its own epoch, so that no delayed action of the previous
+    configuration can lower the number of acknowledgements or let a removed member acknowledge.
     """
     target = _target_quorum(policy, state, primary, seen)
     if target == state.quorum and not state.changing:
@@ -228,7 +228,7 @@ def _set_acks(state: ClusterState, primary: MemberState, acks: int) -> Decision:
 
 
 def _target_quorum(policy: Policy, state: ClusterState, primary: MemberState, seen: Observation) -> Quorum:
-    """Return the quorum that should be: members that stay, and new ones that replicate."""
+    """Return the desired quorum: the members that stay, and the new members that replicate."""
     members = tuple(
         name
         for name in policy.members
@@ -245,14 +245,14 @@ def _target_acks(
 ) -> int:
     """Return the acknowledgements that commits should wait for.
 
-    With `degrade_to_async` they fall to the number of replicas that are left once commits wait in vain, and rise again
-    with the replicas. A quorum of fewer acknowledgements needs more fenced members, so that a failover from a degraded
-    cluster is blocked until the primary's own data can be read.
+    With `degrade_to_async` the number falls to the number of connected replicas while commits wait, and rises again
+    with the replicas. A quorum with fewer acknowledgements needs more fenced members. So a failover of a degraded
+    cluster is blocked until the data of the primary can be read.
     """
     wanted = policy.acks(len(members))
     if not policy.degrade_to_async:
         return wanted
-    # The epoch does not matter here: it rises with each change of the quorum, and the replicas learn it afterwards.
+    # The epoch is not compared: it rises with each change of the quorum, before the replicas store it.
     present = [each for each in seen.select(members) if each.source == primary.name and each.io_running]
     possible = min(wanted, sum(each.reachable and each.semi_sync_replica for each in present))
     return possible if possible >= state.quorum.acks or primary.commits_waiting else min(wanted, state.quorum.acks)
@@ -264,7 +264,7 @@ def _acknowledging(target: Quorum, state: ClusterState, primary: MemberState, se
 
 
 def _removed_are_silent(target: Quorum, state: ClusterState, seen: Observation) -> bool:
-    """Return whether members that leave the quorum acknowledge nothing any more."""
+    """Return whether all members that leave the quorum have stopped acknowledging."""
     removed = seen.select([name for name in state.quorum.members if name not in target.members])
     return all(member.reachable and not member.io_running and member.epoch >= state.epoch for member in removed)
 
@@ -279,7 +279,7 @@ def _degraded(policy: Policy, state: ClusterState, target: Quorum) -> tuple[Noti
 def _scaled(state: ClusterState, target: Quorum) -> tuple[Notice, ...]:
     if len(target.members) == len(state.quorum.members) and set(target.members) == set(state.quorum.members):
         return ()
-    # While it changes, the stored quorum has the members before and after.
+    # During a change, the stored quorum contains the previous and the next members.
     removed = [name for name in state.quorum.members if name not in target.members]
     if removed:
         return (Notice("ScaledDown", f"{', '.join(removed)} left the quorum"),)

@@ -16,7 +16,7 @@ MAX_LAG_SECONDS = 5.0
 
 
 def target_of(policy: Policy, state: ClusterState, seen: Observation) -> MemberState | str:
-    """Return the member that a requested switchover goes to, or why there is none."""
+    """Return the target of a requested switchover, or the reason why no member can be the target."""
     if policy.switch_to in ("", "*"):
         names = [name for name in state.quorum.members if name in policy.members and name != state.primary]
     else:
@@ -36,7 +36,7 @@ def _is_able(state: ClusterState, member: MemberState) -> bool:
 
 
 def request(state: ClusterState, target: str, reason: str, seen: Observation) -> Decision:
-    """Store the begin of a switchover."""
+    """Return a state in which the switchover begins."""
     epoch = state.epoch + 1
     transition = Transition(
         Kind.SWITCHOVER, Step.FREEZE, epoch, source=state.primary, target=target, started_at=seen.time, reason=reason

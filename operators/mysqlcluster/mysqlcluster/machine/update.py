@@ -1,7 +1,7 @@
 """Upgrades of the servers: a canary first, then the other replicas, then the primary after a switchover.
 
-Each step is stored before it acts. The Pods' template has the new image from the step `Canary` on, and the old one again
-after a failed analysis; then the canary's data, which the new version has changed, is replaced by a copy.
+Each step is stored before its actions. From the step `Canary` on, the Pod template has the new image. After a failed
+analysis it has the old image again, and a copy replaces the canary's data, because the new version has changed it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mysqlcluster.versions import upgrade_refusal
 __all__ = ["Phase", "Plan", "Rollout", "Rules", "plan"]
 
 START_SECONDS = 300.0
-"""Time that a canary has to replicate again after its Pod was replaced; a copy of the data may be part of it."""
+"""Time in which a canary must replicate again after its Pod was replaced; this may include a copy of the data."""
 SAMPLE_SECONDS = 1.0
 SLOW_SECONDS = 0.25
 SLOW_FACTOR = 5.0
-"""The canary fails when its probe takes longer than `SLOW_SECONDS`, and than this times that of the other members."""
+"""The canary fails if its mean probe exceeds `SLOW_SECONDS` and this multiple of the other members' mean."""
 
 
 class Phase(StrEnum):
@@ -35,18 +35,19 @@ class Phase(StrEnum):
     ANALYSIS = "Analysis"
     """The canary is observed."""
     ROLLING = "Rolling"
-    """The Pods of the other members are replaced, that of the primary last. There is no way back."""
+    """The Pods of the other members are replaced, that of the primary last. From here on the operator does not roll
+    back."""
     ROLLING_BACK = "RollingBack"
     """The canary gets its old version and a copy of the primary's data."""
     FAILED = "Failed"
-    """The analysis failed. Nothing happens until the spec names another image."""
+    """The analysis failed. The operator waits until the spec has another image."""
 
 
 class Rollout(msgspec.Struct, frozen=True):
     """The stored state of an upgrade."""
 
     image: str = ""
-    """The image that the cluster runs, or ran before the upgrade that is under way."""
+    """The image of the cluster, or its image before the upgrade that is in progress."""
     target: str = ""
     phase: Phase = Phase.IDLE
     canary: str = ""
@@ -54,9 +55,9 @@ class Rollout(msgspec.Struct, frozen=True):
     samples: int = 0
     errors: int = 0
     canary_seconds: float = 0.0
-    """Sum of the canary's probes."""
+    """Sum of the canary's probe times."""
     others_seconds: float = 0.0
-    """Sum of the mean probes of the other members."""
+    """Sum of the mean probe times of the other members."""
     sampled_at: float = 0.0
     message: str = ""
 
@@ -79,7 +80,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Either a state to store before anything else, or a Pod to replace, or a switchover to request, or nothing."""
+    """A state to store, or a Pod to replace, or a switchover to request, or nothing."""
 
     store: Rollout | None = None
     replace: str = ""
@@ -107,7 +108,7 @@ def plan(
     match rollout.phase:
         case Phase.IDLE:
             if rollout.image == rules.image:
-                # A Pod that kept a former image, such as after a rollback that the user began by hand.
+                # A Pod may have kept a former image, such as after a manual rollback.
                 return _next_pod(rules, state, seen, outdated, whole) if outdated else Plan()
             return _begin(rules, rollout, policy, state, seen, whole)
         case Phase.FAILED:
@@ -119,7 +120,7 @@ def plan(
         case Phase.ANALYSIS:
             return _analyse(rules, rollout, state, seen, whole)
         case Phase.ROLLING_BACK:
-            if state.primary == rollout.canary:  # acknowledged transactions may be on it alone
+            if state.primary == rollout.canary:  # only the canary may have all acknowledged transactions
                 return Plan(switch=True, blocked=f"{rollout.canary} became the primary during its analysis")
             if rollout.canary in outdated:
                 return Plan(replace=rollout.canary)
@@ -209,7 +210,7 @@ def _fail(rules: Rules, rollout: Rollout, reason: str) -> Plan:
 
 
 def _next_pod(rules: Rules, state: ClusterState, seen: Observation, outdated: tuple[str, ...], whole: bool) -> Plan:
-    """Return the next Pod to replace: one at a time, replicas first, and the primary after it has handed over."""
+    """Return the next Pod to replace: one at a time, replicas first, the former primary after a switchover."""
     if rules.strategy == "OnDelete":
         return Plan(blocked=f"update.strategy is OnDelete: delete the Pods {', '.join(outdated)} to upgrade them")
     if not whole:
