@@ -38,7 +38,7 @@ async def run(settings: AgentSettings) -> None:
 
 
 def main() -> None:
-    """Run the agent of the settings file that the command line names."""
+    """Run the agent with the settings file of the command line."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m mysqlcluster.agent SETTINGS.json")
     configure()

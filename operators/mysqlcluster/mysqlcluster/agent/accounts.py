@@ -10,7 +10,7 @@ __all__ = ["accounts_of"]
 
 
 def accounts_of(engine: Engine, secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
-    """Return the accounts of the Secret; none has a privilege that passes `read_only`."""
+    """Return the accounts of the Secret; none has a privilege to write while `read_only` is on."""
     replication = Account("replication", secrets.replication_password, ("REPLICATION SLAVE",), require_tls=require_tls)
     application = Account(
         secrets.application_user,

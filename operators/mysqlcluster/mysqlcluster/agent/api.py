@@ -1,9 +1,9 @@
 """The HTTPS interface of an agent.
 
-| request | answer |
+| request | response |
 |---|---|
 | `GET /v1/state` | the report of the member |
-| `POST /v1/actions` | performs an action; the report after it, or 409 with the reason |
+| `POST /v1/actions` | performs an action; then the report of the member, or 409 with the reason |
 | `GET /v1/copy` | a copy of the running server as a stream |
 | `GET /v1/binlogs` | the binary logs; see `mysqlcluster.backup.agent_binlogs` |
 | `GET /healthz` | 200 while the agent runs; no token is needed |
@@ -46,7 +46,7 @@ class AgentServer:
 
         Args:
             member: The member.
-            token: Reads the token anew, so that a rotated one is seen.
+            token: Reads the token at each call, so that a rotated token takes effect.
             tls: The context with the certificate; `None` on loopback only.
         """
         self._member = member
@@ -104,7 +104,7 @@ class AgentServer:
             async for chunk in chunks:
                 await response.write(chunk)
         except (CommandError, ConnectionError) as problem:
-            # Without the end of the chunked body the recipient sees that the copy is not whole.
+            # Without the last chunk of the body the recipient detects that the copy is incomplete.
             _log.error("copy_failed", problem=str(problem) or type(problem).__name__)
             if request.transport is not None:
                 request.transport.abort()
@@ -122,7 +122,7 @@ class AgentServer:
 
 
 def bears_token(request: web.Request, token: str) -> bool:
-    """Return whether a request has this bearer token."""
+    """Return whether a request carries this bearer token."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     return scheme == "Bearer" and hmac.compare_digest(given.encode(), token.encode())
 

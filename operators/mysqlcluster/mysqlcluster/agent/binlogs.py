@@ -1,4 +1,4 @@
-"""The binary logs of a member: a list for archivers, and the deletion of those that are held elsewhere."""
+"""The binary logs of a member: a list for archivers, and the deletion of files that are archived and replicated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def list_binary_logs(local: LocalServer) -> tuple[int, tuple[tuple[Path, i
 
 
 async def purge_binary_logs(local: LocalServer, action: actions.PurgeBinlogs) -> None:
-    """Delete the binary logs that an action says are held elsewhere.
+    """Delete the binary logs whose transactions the archive and all members have, according to the action.
 
     Raises:
         RefusedError: The server does not run.

@@ -1,4 +1,4 @@
-"""The operator's side of the agents' interface."""
+"""The operator's client of the agents' HTTPS interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ActionRefusedError(Exception):
 
 
 class AgentClient:
-    """Requests to the agents of one cluster, over connections that are kept."""
+    """Requests to the agents of one cluster, over persistent connections."""
 
     def __init__(
         self,
@@ -77,14 +77,14 @@ class AgentClient:
             self._session = None
 
     async def state(self, member: str) -> MemberState:
-        """Return the report of a member; an unreachable one if the agent does not answer in time."""
+        """Return the state of a member; `unreachable` if the agent does not answer in time."""
         try:
             return await self._request("GET", member, "/v1/state", None, self._state_seconds)
         except (AgentUnreachableError, ActionRefusedError):
             return unreachable(member)
 
     async def act(self, action: Action) -> MemberState:
-        """Let an agent perform an action, and return its report after it.
+        """Perform an action through its agent, and return the state of the member after it.
 
         Raises:
             ActionRefusedError: The agent refuses.

@@ -1,4 +1,4 @@
-"""The clients of a server: the end of their commits and of their connections."""
+"""The clients of a server: how the agent ends their commits and connections."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mysqlcluster.agent.local import SERVER_ERRORS, LocalServer
 __all__ = ["Clients"]
 
 END_SECONDS = 1.0
-"""Time that commits have to end after the connections were closed."""
+"""Time in which commits must end after their connections were closed."""
 DRAIN_POLL_SECONDS = 0.1
 
 
 class Clients:
-    """Ends what clients do on one server."""
+    """Ends the commits and connections of clients of one server."""
 
     def __init__(self, local: LocalServer) -> None:
         """Use a server."""
@@ -24,36 +24,36 @@ class Clients:
 
     @property
     def draining(self) -> bool:
-        """Whether clients are asked to leave."""
+        """Whether a drain is in progress or has ended."""
         return self._draining is not None
 
     @property
     def drained(self) -> bool:
-        """Whether the time to leave is over."""
+        """Whether a drain has ended."""
         return self._draining is not None and self._draining.done()
 
     def drain(self, seconds: float) -> None:
-        """Let clients leave, and close the connections that are left after `seconds`; starts it and returns."""
+        """Start a drain: report not ready, and close the remaining connections after `seconds`."""
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain(seconds))
 
     def serve(self) -> None:
-        """End a drain: clients may stay."""
+        """Cancel a drain; clients may connect again."""
         if self._draining is not None:
             self._draining.cancel()
             self._draining = None
 
     async def close(self) -> None:
-        """Stop a drain that is under way."""
+        """Cancel the task of a drain."""
         if self._draining is not None:
             self._draining.cancel()
             await asyncio.gather(self._draining, return_exceptions=True)
 
     async def end_commits(self, drain_seconds: float) -> bool:
-        """Refuse writes and close connections; returns whether no commit is under way any more.
+        """Refuse writes and close connections; return whether no commit is in progress.
 
-        A commit that waits for an acknowledgement can only end with the death of the server: a server that is shut down
-        or reconfigured may report it as successful.
+        Only SIGKILL of the server can end a commit that waits for an acknowledgement: a server that is shut down or
+        reconfigured may report the commit as successful.
         """
         refusing = asyncio.create_task(self._refuse_writes())
         try:
@@ -80,6 +80,6 @@ class Clients:
         engine = self._local.engine
         with contextlib.suppress(*SERVER_ERRORS):
             async with asyncio.timeout(seconds), self._local.session() as session:
-                while await engine.client_sessions(session):  # noqa: ASYNC110 - the server has no event for it
+                while await engine.client_sessions(session):  # noqa: ASYNC110 - the server sends no event for it
                     await asyncio.sleep(DRAIN_POLL_SECONDS)
         await self._close_connections()

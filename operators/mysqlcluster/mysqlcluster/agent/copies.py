@@ -1,4 +1,4 @@
-"""Copies of a running server: the donor sends one as a stream, the recipient makes its data directory of it."""
+"""Copies of a running server: the donor sends a stream, from which the recipient creates its data directory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["HISTORY_HEADER", "fetch_copy", "receive_copy", "send_copy"]
 HISTORY_HEADER = "X-Gtid-History"
 CHUNK_BYTES = 1 << 18
 IDLE_SECONDS = 60.0
-"""A copy fails when no byte arrives for so long."""
+"""A copy fails if no byte arrives in this time."""
 PREPARE_SECONDS = 3600.0
 
 
@@ -31,7 +31,7 @@ async def send_copy(engine: Engine, layout: Layout, password: str) -> AsyncGener
     """Yield a consistent copy of the running server.
 
     Raises:
-        CommandError: The copy failed; the part that was sent is useless.
+        CommandError: The copy failed; the recipient must discard the data that it has received.
     """
     with tempfile.TemporaryDirectory(dir=layout.data, prefix="copy-", ignore_cleanup_errors=True) as scratch:
         options = Path(scratch) / "client.cnf"
@@ -70,10 +70,10 @@ async def _last_bytes(stream: asyncio.StreamReader, limit: int = 1 << 14) -> byt
 
 
 async def fetch_copy(url: str, token: str, tls: ssl.SSLContext | None) -> tuple[GtidSet, AsyncGenerator[bytes]]:
-    """Ask an agent for a copy; returns the history of its server and the stream.
+    """Request a copy from an agent; return the GTID history of its server and the stream.
 
     Raises:
-        CommandError: The agent refuses, or cannot be reached.
+        CommandError: The agent refuses or is unreachable.
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=IDLE_SECONDS)
     session = aiohttp.ClientSession(timeout=timeout)
@@ -109,7 +109,7 @@ async def receive_copy(engine: Engine, layout: Layout, chunks: AsyncIterator[byt
     """Unpack and prepare a copy in an empty directory, and return its position.
 
     Raises:
-        CommandError: The stream broke off, or a program failed.
+        CommandError: The stream ended early, or a program failed.
     """
     await asyncio.to_thread(_empty, directory)
     process = await asyncio.create_subprocess_exec(

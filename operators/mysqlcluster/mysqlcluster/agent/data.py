@@ -43,19 +43,19 @@ class Data:
         return self._task is not None and not self._task.done()
 
     def run(self, work: Coroutine[None, None, None]) -> None:
-        """Run work that stops or starts the server beside the requests; actions are refused until it has ended."""
+        """Run a task that stops or starts the server in the background; actions are refused until it has ended."""
         self._task = asyncio.create_task(work)
 
     async def close(self) -> None:
-        """Stop what is under way."""
+        """Cancel the task that runs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def open(self) -> None:
-        """Start the server, if the data directory holds a database that it can read.
+        """Start the server, if the data directory contains a database that the server can read.
 
-        Data of a later series counts as none: the operator lets this member copy another one.
+        Data of a later series counts as uninitialized: then the operator sends this member a `Clone`.
         """
         local = self._local
         await asyncio.to_thread(_remove_scratch, local.layout.data)
@@ -85,7 +85,7 @@ class Data:
         local.save(data_version=program)
 
     async def initialize(self) -> None:
-        """Create a database, and start the server on it."""
+        """Create a database, and start the server with it."""
         local = self._local
         if local.record.initialized:
             raise RefusedError("the data directory holds a database")
@@ -103,7 +103,7 @@ class Data:
     # Copies.
 
     async def send(self) -> tuple[GtidSet, AsyncIterator[bytes]]:
-        """Return the history of the server and a consistent copy of it as a stream; raises `RefusedError`."""
+        """Return the GTID history of the server and the stream of a consistent copy; raises `RefusedError`."""
         local = self._local
         facts = await local.facts()
         if facts is None:
@@ -111,7 +111,7 @@ class Data:
         return facts.executed, send_copy(local.engine, local.layout, local.secrets().root_password)
 
     def copy(self, action: actions.Clone) -> None:
-        """Replace the data with a copy of another member's; starts it and returns.
+        """Start to replace the data with a copy of another member.
 
         Raises:
             RefusedError: This member is the primary.
@@ -166,7 +166,7 @@ class Data:
     # Restores.
 
     def restore(self, action: actions.Restore) -> None:
-        """Fill an empty data directory from the archive; starts it and returns; raises `RefusedError`."""
+        """Start to fill an empty data directory from the archive; raises `RefusedError`."""
         local = self._local
         if local.record.initialized:
             raise RefusedError("the data directory holds a database")
@@ -195,6 +195,6 @@ class Data:
 
 
 def _remove_scratch(data: Path) -> None:
-    """Remove copies that an agent which was killed was sending."""
+    """Remove the temporary files of copies that a killed agent was sending."""
     for directory in data.glob("copy-*"):
         shutil.rmtree(directory, ignore_errors=True)

@@ -32,12 +32,12 @@ class RefusedError(Exception):
 
 
 class LocalServer:
-    """The server process, its settings, and what the agent remembers of it."""
+    """The server process, its settings, and the record that survives restarts."""
 
     def __init__(
         self, settings: AgentSettings, engine: Engine, secrets: Callable[[], Secrets], tls: ssl.SSLContext | None
     ) -> None:
-        """Read the record; nothing runs yet. Arguments are those of `Member`.
+        """Read the record, and start nothing. The arguments are those of `Member`.
 
         Raises:
             ValueError: The record is damaged.
@@ -52,14 +52,15 @@ class LocalServer:
         self.record: Record = load_record(self._record_file)
         self.process = ServerProcess(engine, self.layout, settings.server_options, on_start=self._starts)
         self.role = Role.NONE
-        """The role in force; none after each start."""
+        """The role in force; `NONE` after each start of the server."""
         self.restart_required: tuple[str, ...] = ()
         self.unreadable = False
-        """The data is of a later series than the server. It stays on disk until a copy replaces it."""
+        """The data is of a later series than the server. It stays on disk until a copy of another member replaces
+        it."""
 
     @property
     def options(self) -> ServerOptions:
-        """The settings of the next start."""
+        """The settings for the next start."""
         return self.process.options
 
     def _starts(self) -> None:
@@ -78,7 +79,7 @@ class LocalServer:
 
     @contextlib.asynccontextmanager
     async def session(self, *, statement_seconds: float = 10.0) -> AsyncGenerator[LocalSession]:
-        """Connect as the local administrator for the time of a block; raises `SERVER_ERRORS`."""
+        """Connect as the local administrator within an `async with` block; raises `SERVER_ERRORS`."""
         async with connect(
             self.layout.socket, self.secrets().root_password, statement_seconds=statement_seconds
         ) as session:
@@ -99,7 +100,7 @@ class LocalServer:
         """Wait until the server answers.
 
         Args:
-            password: Another password than that of the Secret.
+            password: The password, if it is not the one of the Secret.
 
         Raises:
             TimeoutError: It does not answer in time.

@@ -35,14 +35,14 @@ __all__ = ["Member"]
 _log = get_logger("mysqlcluster.agent")
 
 FENCE_APPLY_SECONDS = 1.0
-"""Time that a fence gives the applier before it reports; what is executed by then can be compared exactly."""
+"""Time in which the SQL thread may apply the relay log before `Fence` reports."""
 STOP_DRAIN_SECONDS = 1.0
-"""Time that commits have to end when the agent of a primary stops."""
+"""Time in which commits must end when the agent of a primary stops."""
 POLL_SECONDS = 0.02
 
 
 class Member:
-    """The state of one agent. Actions run one at a time; reports run beside them."""
+    """The state of one agent. Actions run one at a time; reports run concurrently with them."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class Member:
         secrets: Callable[[], Secrets],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Read the record; nothing runs yet.
+        """Read the record, and start nothing.
 
         Args:
             settings: The settings of the agent.
             engine: The flavor of the server.
-            secrets: Reads the secrets anew, so that rotated ones are seen.
+            secrets: Reads the secrets at each call, so that rotated secrets take effect.
             tls: The context that trusts the agents of other members.
 
         Raises:
@@ -74,17 +74,18 @@ class Member:
 
     @property
     def record(self) -> Record:
-        """What is on disk."""
+        """The record on disk."""
         return self._local.record
 
     async def open(self) -> None:
-        """Start the server, if the data directory holds a database that it can read."""
+        """Start the server, if the data directory contains a database that the server can read."""
         await self._data.open()
 
     async def close(self) -> None:
-        """Stop what is under way, and stop the server.
+        """Cancel running tasks, and stop the server.
 
-        A server that is shut down may report commits that wait for acknowledgements as successful. They end before.
+        Commits that wait for acknowledgements are ended before: a server that is shut down may report them as
+        successful.
         """
         await self._data.close()
         await self._clients.close()
@@ -143,7 +144,8 @@ class Member:
         )
 
     def _lag_of(self, facts: ServerFacts) -> float | None:
-        """Servers tell no lag without their source. The last one remains true while they have a backlog."""
+        """Return the lag. A server without its source reports none; then the last lag holds while there is a
+        backlog."""
         if facts.lag_seconds is not None or facts.executed.contains(facts.retrieved):
             self._lag = facts.lag_seconds
         return self._lag
@@ -153,7 +155,7 @@ class Member:
         return name if host == known_host else host.partition(".")[0]
 
     async def send_copy(self) -> tuple[GtidSet, AsyncIterator[bytes]]:
-        """Return the history of the server and a consistent copy of it as a stream.
+        """Return the GTID history of the server and the stream of a consistent copy.
 
         Raises:
             RefusedError: The server does not run.
@@ -174,7 +176,7 @@ class Member:
         """Perform an action, and return the state after it.
 
         Raises:
-            RefusedError: The action is for another member, of a lower epoch, or not possible in this state.
+            RefusedError: The action is for another member, has a lower epoch, or is not possible in this state.
         """
         async with self._lock:
             epoch = self._local.record.epoch
@@ -282,7 +284,7 @@ class Member:
         self._clients.serve()
 
     async def _demote(self, drain_seconds: float) -> None:
-        """End all commits. A commit that still waits for an acknowledgement ends with the server."""
+        """End all commits, and restart the server if a commit still waits for an acknowledgement."""
         self._local.save(role=Role.NONE)
         if not await self._clients.end_commits(drain_seconds):
             _log.warning("server_killed", reason="commits wait for acknowledgements")
@@ -305,9 +307,9 @@ class Member:
         self._local.save(complete=True)
 
     async def _set_variables(self, action: actions.SetVariables) -> None:
-        """Keep what the server refuses out of its configuration: it would not start with it.
+        """Apply variables and store them for the next start, unless the server refuses one: it would not start with it.
 
-        A server that does not answer takes the settings with its next start: those before may be why it does not start.
+        If the server does not answer, it gets the variables at its next start: the previous ones may prevent the start.
         """
         local = self._local
         self._settings_error = ""

@@ -19,22 +19,22 @@ _log = get_logger("mysqlcluster.agent")
 
 STOP_SECONDS = 20.0
 RESTART_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
-"""Delays before the server is started again, after 1, 2, … exits in a row; the last one repeats."""
+"""Delays before the server is restarted, after 1, 2, … consecutive exits; the last one repeats."""
 OUTPUT_BYTES = 4000
-"""How much of the end of a failed command's output an error holds."""
+"""Most bytes from the end of a failed command's output that an error contains."""
 
 
 class CommandError(RuntimeError):
-    """A program of the server failed; the message has its last output."""
+    """A program of the server failed; the message contains its last output."""
 
 
 class ServerProcess:
-    """The server of one member. It is started again when it exits, until `stop`."""
+    """The server process of one member. It is restarted when it exits, until `stop`."""
 
     def __init__(
         self, engine: Engine, layout: Layout, options: ServerOptions, *, on_start: Callable[[], None] = lambda: None
     ) -> None:
-        """Prepare; nothing runs yet.
+        """Store the arguments, and start nothing.
 
         Args:
             engine: The flavor.
@@ -45,7 +45,7 @@ class ServerProcess:
         self._engine = engine
         self._layout = layout
         self.options = options
-        """The settings of the next start."""
+        """The settings for the next start."""
         self._on_start = on_start
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class ServerProcess:
             self._watcher = asyncio.create_task(self._watch())
 
     async def stop(self, *, kill: bool = False) -> None:
-        """End the server: in order, or at once with SIGKILL. Returns when it has ended."""
+        """Shut the server down, or kill it with SIGKILL, and wait until it has ended."""
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
@@ -119,7 +119,7 @@ async def run_command(
         layout: The directories.
         command: The program and its arguments.
         seconds: The time limit.
-        password: A password for programs that take one from the environment, which only this user can read.
+        password: A password for programs that read it from the environment, which only this user can read.
 
     Raises:
         CommandError: The program failed, or did not end within `seconds`.
@@ -151,11 +151,11 @@ def tail(output: bytes) -> str:
 
 
 def command_environment(engine: Engine, layout: Layout) -> dict[str, str]:
-    """Return the environment of the programs of a server; nothing of the agent's own is in it."""
+    """Return the environment of a server's programs, without variables of the agent's environment."""
     return {"HOME": str(layout.data), "LC_ALL": "C", **engine.environment(layout)}
 
 
 def _dies_with_agent(command: list[str]) -> list[str]:
-    """Without its agent a server would go on in a role that nobody can end."""
+    """Return a command that ends with its agent, because no action can demote a server without an agent."""
     setpriv = shutil.which("setpriv", path=os.defpath + ":/usr/bin")
     return [setpriv, "--pdeathsig", "KILL", "--", *command] if setpriv else command

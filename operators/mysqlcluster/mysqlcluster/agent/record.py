@@ -1,4 +1,5 @@
-"""What an agent remembers over restarts: one small file, replaced atomically and synced before an action acts."""
+"""The state that survives restarts of the agent: one file, replaced atomically and synced before an action takes
+effect."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ __all__ = ["Record", "load_record", "save_record"]
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
-    """The memory of an agent."""
+    """The state of an agent on disk."""
 
     epoch: int = 0
     role: Role = Role.NONE
-    """The last role that was given; after a restart of the server the role in force is `NONE`."""
+    """The last role that an action set; after a restart of the server the role in force is `NONE`."""
     initialized: bool = False
     complete: bool = False
     has_relay_log: bool = False
-    """Received transactions may be in the relay log only, which the next start of the server discards."""
+    """The relay log may contain transactions that are not executed; the next start of the server discards it."""
     starts: int = 0
     accounts_revision: str = ""
     data_version: str = ""
@@ -29,10 +30,10 @@ class Record(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def load_record(file: Path) -> Record:
-    """Return the record of a file; an empty one if there is none.
+    """Return the record in a file; an empty record if the file does not exist.
 
     Raises:
-        ValueError: The file is not a record. The agent must not guess an epoch.
+        ValueError: The file is not a record, so the epoch is unknown.
     """
     try:
         content = file.read_bytes()
@@ -45,7 +46,7 @@ def load_record(file: Path) -> Record:
 
 
 def save_record(file: Path, record: Record) -> None:
-    """Replace the record; returns when it is on disk."""
+    """Replace the record, and return when it is on disk."""
     fresh = file.with_suffix(".new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

@@ -16,7 +16,7 @@ __all__ = ["DriverError", "LocalSession", "connect"]
 
 _driver = cast(Any, aiomysql)  # the driver has no types
 DriverError: type[Exception] = _driver.Error
-"""The base of all errors that a server or the driver reports."""
+"""The base class of all errors of the server and the driver."""
 
 CONNECT_SECONDS = 2.0
 STATEMENT_SECONDS = 10.0
@@ -50,7 +50,7 @@ class LocalSession:
 async def connect(
     socket: Path, password: str, *, statement_seconds: float = STATEMENT_SECONDS
 ) -> AsyncGenerator[LocalSession]:
-    """Connect as the local administrator for the time of a block.
+    """Connect as the local administrator within an `async with` block.
 
     Raises:
         OSError: The server does not listen.

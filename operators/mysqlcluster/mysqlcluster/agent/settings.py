@@ -16,7 +16,7 @@ __all__ = ["AgentSettings", "Secrets", "SettingsError", "load_settings", "read_s
 
 MAX_FILE_BYTES = 1 << 20
 ROOT_VARIABLE = "MYSQLCLUSTER_ROOT"
-"""An image whose server is not below `/` sets this variable to its root."""
+"""The environment variable with the root directory of the server's programs, for images where it is not `/`."""
 
 
 class SettingsError(ValueError):
@@ -39,12 +39,12 @@ class AgentSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     server_port: int = 3306
     agent_port: int = 8443
     tls_directory: str = ""
-    """A directory with `tls.crt`, `tls.key` and `ca.crt`. Without it the agent listens on loopback only."""
+    """A directory with `tls.crt`, `tls.key` and `ca.crt`. If empty, the agent listens on loopback only."""
     server_settings: Mapping[str, str] = {}
     peer_url: str = ""
     """The URL of another member's agent, with `{member}` for its name."""
     peers: Mapping[str, str] = {}
-    """URLs of agents that differ from `peer_url`, by member."""
+    """URLs of the agents for which `peer_url` does not hold, by member."""
 
     archiver_url: str = ""
     """The URL of the cluster's archiver, which a restore reads from."""
@@ -95,7 +95,7 @@ class Secrets(msgspec.Struct, frozen=True):
     backup_password: str = ""
     exporter_password: str = ""
     revision: str = ""
-    """Computed from the passwords, as the operator does; the Secret has no such key."""
+    """A hash of the passwords, equal to the operator's; it is not a key of the Secret."""
 
     def __repr__(self) -> str:
         return f"Secrets(revision={self.revision!r})"
@@ -126,8 +126,8 @@ def load_settings(file: Path, kind: type[L]) -> L:
         kind: The class of the settings.
 
     Raises:
-        SettingsError: The file is missing, too large or not the JSON of settings, or it asks for an address that is
-            not loopback without TLS.
+        SettingsError: The file is missing, too large or not the JSON of settings, or it has an address other than
+        loopback without TLS.
     """
     try:
         content = file.read_bytes()[: MAX_FILE_BYTES + 1]

@@ -9,7 +9,7 @@ __all__ = ["contexts_of"]
 
 
 def contexts_of(tls_directory: str) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-    """Return the context of a server and that of its requests to other members; `None` twice without a directory.
+    """Return the TLS contexts for serving and for requests to other members; both `None` without a directory.
 
     Raises:
         OSError: `tls.crt`, `tls.key` or `ca.crt` is missing or malformed.

@@ -14,13 +14,14 @@ __all__ = ["apply_variables"]
 async def apply_variables(
     engine: Engine, session: Session, before: Mapping[str, str], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Set what differs, and return the names that need a restart: also those that return to their defaults.
+    """Set the variables that differ, and return the names that need a restart, such as those that return to their
+    defaults.
 
     Args:
         engine: The flavor of the server.
         session: A session of the local administrator.
-        before: The settings that the server runs with.
-        wanted: All settings that it should have.
+        before: The settings of the running server.
+        wanted: The complete desired settings.
 
     Raises:
         ValueError: The operator reserves a variable, or its value is malformed. Nothing is set.

@@ -1,4 +1,5 @@
-"""The version of the server's programs and that of the data, which a newer server upgrades and an older one must not read."""
+"""The versions of the server's programs and of the data. A newer server upgrades the data; an older one must not read
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ async def program_version(engine: Engine, layout: Layout) -> str:
     """Return the version of the server's program.
 
     Raises:
-        CommandError: The program does not start, or tells no version.
+        CommandError: The program does not start, or prints no version.
     """
     process = await asyncio.create_subprocess_exec(
         *engine.version_command(layout),
@@ -42,7 +43,7 @@ async def program_version(engine: Engine, layout: Layout) -> str:
 
 
 def is_newer(data: str, program: str) -> bool:
-    """Return whether data was written by a later series than the program's; there is no way back."""
+    """Return whether a later series than the program's has written the data, which then cannot be read."""
     return bool(data) and series(data) > series(program)
 
 
@@ -52,7 +53,7 @@ def needs_upgrade(data: str, program: str) -> bool:
 
 
 def check_copy(data: str, program: str) -> None:
-    """Refuse a copy that this server cannot run on.
+    """Raise an error if this server cannot read a copy.
 
     Raises:
         CommandError: The copy is of a later series.
@@ -70,5 +71,5 @@ async def upgrade_data(engine: Engine, layout: Layout, password: str) -> None:
     command = engine.upgrade_command(layout)
     if not command:
         return
-    # The program hands options to the client in a file of its own, in which it quotes no password.
+    # The program passes options to the client in a temporary file, where it does not quote a password.
     await run_command(engine, layout, command, seconds=UPGRADE_SECONDS, password=password)

@@ -1,11 +1,12 @@
 """The binary logs of a member over HTTPS: a list, and the bytes of each file up to a boundary.
 
-| request | answer |
+| request | response |
 |---|---|
-| `GET /v1/binlogs` | `BinlogList`; with `?positions=1` the position at the start of each file, too |
-| `GET /v1/binlogs/NAME?stream=S&from=N&until=M` | the bytes of one file; 409 if the files are of another stream now |
+| `GET /v1/binlogs` | `BinlogList`; with `?positions=1` also the position at the start of each file |
+| `GET /v1/binlogs/NAME?stream=S&from=N&until=M` | the bytes of one file; 409 if the files now belong to another stream
+|
 
-The server writes whole groups of transactions under a lock, and the size that it reports is a boundary of one.
+The server writes whole groups of transactions under a lock; the size that it reports is the end of a group.
 """
 
 from __future__ import annotations
@@ -36,20 +37,21 @@ class BinlogFile(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     size: int
     after: str = ""
-    """The last transactions of each domain and server before the file, if asked for."""
+    """The last transactions of each domain and server before the file, if requested."""
 
 
 class BinlogList(msgspec.Struct, frozen=True, rename="camel"):
-    """The files of a member, oldest first; everything committed at `time` is in them."""
+    """The files of a member, oldest first; they contain all transactions that were committed at `time`."""
 
     stream: int
-    """Changes when the server starts; files of another stream may have the same names and other content."""
+    """A number that changes when the server starts; files of another stream may have the same names and other
+    content."""
     time: float
     files: tuple[BinlogFile, ...]
 
 
 class BinlogSource(Protocol):
-    """What the routes need of a member."""
+    """The interface between the routes and a member."""
 
     async def binary_logs(self) -> tuple[int, tuple[tuple[Path, int], ...]]:
         """Return the number of starts, and the files with their sizes."""
@@ -99,7 +101,7 @@ def add_binlog_routes(application: web.Application, source: BinlogSource) -> Non
 
 
 def log_file(file: Path) -> LogFile:
-    """Return what decides whether a binary log is still needed.
+    """Return the properties of a binary log that decide whether it can be deleted.
 
     Raises:
         BinlogError: The file does not begin as a binary log.

@@ -34,7 +34,7 @@ class Archive:
         self._key = key
         self._headers: dict[int, SegmentHeader] = {}
         self._own: set[int] = set()
-        """The segments that this process has created; it replaces no other ones."""
+        """The segments that this process has created; it replaces only these."""
 
     @property
     def encrypted(self) -> bool:
@@ -50,7 +50,7 @@ class Archive:
         return measured
 
     async def write_manifest(self, manifest: BackupManifest) -> None:
-        """Write what is known about a full copy."""
+        """Write the manifest of a full copy."""
         await self.store.put(catalog.manifest_key(manifest.name), from_bytes(msgspec.json.encode(manifest)))
 
     async def manifest(self, name: str) -> BackupManifest | None:
@@ -72,7 +72,7 @@ class Archive:
         """Yield the copy as the member sent it.
 
         Raises:
-            SealError: The data is not what was written.
+            SealError: The data is damaged.
         """
         measured = Measured()
         stored = measured.through(self.store.get(catalog.data_key(manifest.name)))
@@ -82,7 +82,7 @@ class Archive:
             raise SealError(f"the data of backup {manifest.name} does not have the checksum of its manifest")
 
     async def delete_backup(self, name: str) -> None:
-        """Delete a backup; what is left after an interruption does not count as one."""
+        """Delete a backup, manifest first, so that the remains of an interrupted deletion do not count as a backup."""
         await self.store.delete(catalog.manifest_key(name))
         await self.store.delete(catalog.data_key(name))
 
@@ -117,7 +117,7 @@ class Archive:
         """Return the headers of all segments in order.
 
         Args:
-            fresh: Read all of them again; needed where another process writes.
+            fresh: Read all segments again; needed if another process writes.
         """
         numbers = [catalog.segment_number(key) for key in await self.store.keys("binlog/")]
         wanted = {number for number in numbers if number is not None}
@@ -137,8 +137,8 @@ class Archive:
         """Yield the events of a segment, as a binary log.
 
         Raises:
-            CatalogError: It has no header.
-            SealError: Its events are not what was written.
+            CatalogError: The segment has no header.
+            SealError: The events are damaged.
         """
         key = catalog.segment_key(number)
         stored = self.store.get(key)
@@ -167,11 +167,11 @@ class Archive:
             self._headers.pop(number, None)
 
     async def write_mark(self, mark: ArchiveMark) -> None:
-        """Write until when the archive is complete."""
+        """Write the time until which the archive is complete."""
         await self.store.put(catalog.MARK, from_bytes(msgspec.json.encode(mark)))
 
     async def mark(self) -> ArchiveMark | None:
-        """Return until when the archive is complete; `None` if nothing was ever archived."""
+        """Return the time until which the archive is complete; `None` before the first write."""
         try:
             content = await collected(self.store.get(catalog.MARK), catalog.MAX_MANIFEST_BYTES)
         except MissingObjectError:
@@ -179,8 +179,8 @@ class Archive:
         return catalog.decode(catalog.MARK, content, ArchiveMark)
 
     async def plan(self, target: Target) -> RestorePlan:
-        """Return what leads to a target; raises `PlanError`."""
-        # The mark is read first: the segments may then hold more than it says, never less.
+        """Return the plan of a restore to a target; raises `PlanError`."""
+        # The mark is read first, so that the segments contain at least the transactions that it covers.
         mark = await self.mark()
         return plan(target, await self.manifests(), await self.segments(fresh=True), mark)
 

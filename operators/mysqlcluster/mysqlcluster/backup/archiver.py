@@ -1,6 +1,6 @@
-"""The process beside a cluster that holds its archive: `python -m mysqlcluster.backup.archiver SETTINGS.json`.
+"""The process that writes the archive of a cluster: `python -m mysqlcluster.backup.archiver SETTINGS.json`.
 
-| request | answer |
+| request | response |
 |---|---|
 | `GET /v1/state` | `ArchiverState` |
 | `POST /v1/jobs` | starts a job; 202, 409 if another one runs or there is no target |
@@ -68,9 +68,9 @@ class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
     """What an archiver reports."""
 
     ready: bool
-    """The target has been read."""
+    """The archiver has read the objects of the target."""
     problem: str = ""
-    """Why it is not ready, or why the archive does not go on."""
+    """Why the archiver is not ready, or why the archive does not continue."""
     running: RunningJob | None = None
     backups: tuple[BackupManifest, ...] = ()
     failures: tuple[JobFailure, ...] = ()
@@ -83,7 +83,7 @@ class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Archiver:
-    """The archive of one cluster, and the one that it is restored from."""
+    """The archive of one cluster, and the source archive that the cluster is restored from."""
 
     def __init__(self, settings: ArchiverSettings, tls: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
         """Prepare.
@@ -122,7 +122,7 @@ class Archiver:
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
 
     async def start(self) -> int:
-        """Listen, read the target, and follow; returns the port."""
+        """Listen, start to read the target and to follow a member, and return the port."""
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.settings.address, self.settings.port, ssl_context=self._tls)
         await site.start()
@@ -131,7 +131,7 @@ class Archiver:
         return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
-        """End requests, jobs and the archive."""
+        """Stop requests, jobs and the follower."""
         await self._runner.cleanup()
         for task in self._tasks:
             task.cancel()
@@ -247,7 +247,7 @@ async def _stream(request: web.Request, chunks: AsyncIterator[bytes]) -> web.Str
         async for chunk in chunks:
             await response.write(chunk)
     except (StoreError, CatalogError, SealError) as problem:
-        # Without the end of the chunked body the recipient sees that it is not whole.
+        # Without the last chunk of the body the recipient detects that it is incomplete.
         _log.error("read_failed", path=request.path, problem=str(problem))
         if request.transport is not None:
             request.transport.abort()
@@ -272,7 +272,7 @@ async def run(settings: ArchiverSettings) -> None:
 
 
 def main() -> None:
-    """Run the archiver of the settings file that the command line names."""
+    """Run the archiver with the settings file of the command line."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m mysqlcluster.backup.archiver SETTINGS.json")
     configure()

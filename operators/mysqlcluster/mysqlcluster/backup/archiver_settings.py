@@ -33,7 +33,7 @@ class S3Settings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
 
 class ArchiveSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Where the archive of a cluster is."""
+    """The location of the archive of a cluster."""
 
     location: str
     """The path of the cluster within the target."""
@@ -59,9 +59,9 @@ class ArchiverSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unkno
     """The URL of a member's agent, with `{member}` for its name."""
     peers: Mapping[str, str] = {}
     archive: ArchiveSettings | None = None
-    """Where this cluster's backups go."""
+    """The archive that this cluster's backups are written to."""
     source: ArchiveSettings | None = None
-    """What this cluster is restored from."""
+    """The archive that this cluster is restored from."""
 
     def url_of(self, member: str) -> str:
         """Return the URL of a member's agent."""
@@ -72,7 +72,7 @@ def load_archiver_settings(file: Path) -> ArchiverSettings:
     """Return the settings of a file.
 
     Raises:
-        SettingsError: As `load_settings`.
+        SettingsError: The file is not valid; see `load_settings`.
     """
     settings = load_settings(file, ArchiverSettings)
     root = os.environ.get(ROOT_VARIABLE)
@@ -84,7 +84,7 @@ def archive_of(settings: ArchiveSettings, *, writes: bool) -> Archive:
 
     Args:
         settings: The settings.
-        writes: This process is the one that writes; it removes what a killed one has left unfinished.
+        writes: Whether this process writes; then it removes the unfinished files of a killed process.
 
     Raises:
         SettingsError: A credential or the key is missing or malformed.
@@ -121,7 +121,7 @@ def _key(file: Path) -> bytes:
 
 
 def read_token(directory: Path) -> str:
-    """Return the token of the cluster, read anew so that a rotated one is seen; raises `SettingsError`."""
+    """Read the token of the cluster from its file; raises `SettingsError`."""
     return _secret(directory / "agent-token")
 
 

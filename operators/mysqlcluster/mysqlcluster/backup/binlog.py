@@ -1,8 +1,9 @@
-"""The events of binary logs, as far as an archive of MariaDB needs them: boundaries, GTIDs and times.
+"""The parts of binary log events that an archive of MariaDB needs: boundaries, GTIDs and times.
 
-A binary log is four bytes and then events. Each event has a header of 19 bytes with the time in seconds, the type and
-the length. A transaction begins with a GTID event and ends before the next one. Events outside of transactions
-(rotation, checkpoints, lists of GTIDs) say nothing about the data. Of MySQL only the GTIDs before a file are read.
+A binary log consists of four bytes and a sequence of events. Each event has a header of 19 bytes with the time in
+seconds, the type and the length. A transaction begins with a GTID event and ends before the next one. Events outside of
+transactions (rotation, checkpoints, lists of GTIDs) do not change data. From files of MySQL only the GTIDs before the
+file are read.
 
 Source: https://mariadb.com/kb/en/2-binlog-event-header/, https://mariadb.com/kb/en/gtid_event/,
     mysql::binlog::event::Previous_gtids_event of MySQL
@@ -47,7 +48,7 @@ _OUTSIDE = frozenset({STOP, ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS, CHECKPOI
 
 
 class BinlogError(ValueError):
-    """Bytes are not those of a binary log that can be read."""
+    """The bytes are not a binary log, or not of a supported form."""
 
 
 class Event(NamedTuple):
@@ -55,7 +56,7 @@ class Event(NamedTuple):
 
     kind: int
     time: int
-    """Seconds since the epoch of UNIX; 0 for artificial events."""
+    """Unix time; 0 for artificial events."""
     server: int
     data: bytes
 
@@ -73,7 +74,7 @@ class Transaction(NamedTuple):
 
 
 class EventReader:
-    """Cuts a stream of bytes into events; `feed` it chunks of any size."""
+    """Splits a stream of bytes into events; `feed` takes chunks of any size."""
 
     def __init__(self, *, magic: bool) -> None:
         """Start at the beginning of a file, or at an event.
@@ -85,7 +86,7 @@ class EventReader:
         self._magic = magic
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """Yield the events that are complete now.
+        """Add a chunk, and yield the events that are complete.
 
         Raises:
             BinlogError: The bytes are not a binary log, or an event is larger than 256 MiB.
@@ -130,12 +131,12 @@ async def events_of(chunks: AsyncIterator[bytes], *, magic: bool) -> AsyncIterat
 
 
 def begins_file(event: Event) -> bool:
-    """Return whether an event describes the format of the events after it."""
+    """Return whether an event is a format description, which begins a file."""
     return event.kind == FORMAT_DESCRIPTION
 
 
 def is_outside(event: Event) -> bool:
-    """Return whether an event belongs to no transaction, and ends one."""
+    """Return whether an event is not part of a transaction, so that it ends the current one."""
     return event.kind in _OUTSIDE
 
 

@@ -1,11 +1,11 @@
-"""The objects of one cluster in a target, and what they say about themselves.
+"""The objects of one cluster in a target, and their metadata.
 
 | object | content |
 |---|---|
 | `backups/NAME/data` | a full copy, sealed |
 | `backups/NAME/manifest.json` | `BackupManifest`; written after the data, so that a copy without it does not count |
 | `binlog/NUMBER` | a segment of the archive: a JSON line, `SegmentHeader`, and its sealed events |
-| `archive.json` | `ArchiveMark`: until when the archive is known to be complete |
+| `archive.json` | `ArchiveMark`: the time until which the archive is complete |
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 MARK = "archive.json"
 HEADER_BYTES = 1 << 14
-"""Most bytes of a segment's header, with its line break."""
+"""Most bytes of a segment's header, including its line break."""
 MAX_MANIFEST_BYTES = 1 << 20
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
@@ -52,10 +52,10 @@ class BackupManifest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
 
     name: str
     source: str
-    """The member that it was taken from."""
+    """The member that the backup was taken from."""
     started: float
     ended: float
-    """Seconds since the epoch of UNIX; the copy holds all that was committed before it began and nothing after its end."""
+    """Unix time. The copy contains all transactions committed before its start, and none committed after this time."""
     history: str
     """GTID set that the source had executed when the copy began."""
     size: int
@@ -63,10 +63,10 @@ class BackupManifest(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     sha256: str
     encrypted: bool = False
     position: str = ""
-    """Position of the copy; known once it has been verified."""
+    """GTID position of the copy; empty before the verification."""
     version: str = ""
     verified: float = 0.0
-    """When a scratch restore succeeded; 0 before."""
+    """Unix time of a successful restore into a scratch directory; 0 before it."""
 
 
 class SegmentHeader(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,11 +75,11 @@ class SegmentHeader(msgspec.Struct, frozen=True, rename="camel"):
     number: int
     source: str
     after: str
-    """Position of the source right before the first transaction."""
+    """Position of the source directly before the first transaction."""
     until: str
-    """Position after the last one."""
+    """Position after the last transaction."""
     first: Mapping[int, int]
-    """The first transaction's number by domain."""
+    """The number of the first transaction, by domain."""
     first_time: int
     last_time: int
     """The greatest time of a transaction."""
@@ -87,7 +87,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, rename="camel"):
     size: int
     """Bytes of the sealed events."""
     sha256: str
-    """Of the sealed events."""
+    """SHA-256 of the sealed events, in hexadecimal."""
     encrypted: bool = False
 
     @property
@@ -102,7 +102,7 @@ class SegmentHeader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ArchiveMark(msgspec.Struct, frozen=True, rename="camel"):
-    """Everything that `source` had written to its binary log at `time` is in the archive."""
+    """The archive contains all transactions that `source` had written to its binary log at `time`."""
 
     time: float
     source: str
@@ -110,10 +110,10 @@ class ArchiveMark(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a backup if it can be part of a key.
+    """Return the name of a backup after checking that it can be part of a key.
 
     Raises:
-        CatalogError: It is not the name of an object of Kubernetes.
+        CatalogError: It is not a valid name of a Kubernetes object.
     """
     if _NAME.fullmatch(name) is None or ".." in name:
         raise CatalogError(f"{name[:300]!r} is not a name of a backup")
@@ -154,10 +154,10 @@ def encode_header(header: SegmentHeader) -> bytes:
 
 
 def split_header(key: str, start: bytes) -> tuple[SegmentHeader, bytes]:
-    """Return the header of a segment and what follows it in `start`.
+    """Return the header of a segment, and the bytes of `start` after it.
 
     Raises:
-        CatalogError: There is no header.
+        CatalogError: The bytes do not begin with a header.
     """
     line, end, rest = start.partition(b"\n")
     if not end or len(line) >= HEADER_BYTES:
@@ -166,10 +166,10 @@ def split_header(key: str, start: bytes) -> tuple[SegmentHeader, bytes]:
 
 
 def decode(key: str, content: bytes, kind: type[T]) -> T:
-    """Return what a JSON object in a target says.
+    """Return the decoded content of a JSON object in a target.
 
     Raises:
-        CatalogError: It is too large or not of this kind.
+        CatalogError: The content is too large or not of this kind.
     """
     if len(content) > MAX_MANIFEST_BYTES:
         raise CatalogError(f"{key} is larger than {MAX_MANIFEST_BYTES} bytes")

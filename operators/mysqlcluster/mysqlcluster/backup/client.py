@@ -24,12 +24,12 @@ _urls: list[Callable[[Key], str]] = [names.archiver_url]
 
 
 def use_archivers(url_of: Callable[[Key], str] = names.archiver_url) -> None:
-    """Let the operator reach archivers through these URLs from now on."""
+    """Replace the function that returns the URLs of archivers in this process."""
     _urls[:] = [url_of]
 
 
 class ArchiverError(RuntimeError):
-    """An archiver refuses a request or does not answer."""
+    """An archiver refused a request or did not answer."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -45,7 +45,7 @@ class ArchiverClient:
 
         Args:
             key: Namespace and name of the cluster.
-            token: The token that its agents and its archiver demand.
+            token: The bearer token of its agents and its archiver.
             authority: The certificate authority of its archiver, in PEM.
         """
         self._url = _urls[0](key)

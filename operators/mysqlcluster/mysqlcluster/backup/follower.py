@@ -1,7 +1,7 @@
 """The continuous archive: whole transactions of one member's binary log, in segments.
 
-The open segment is written again as it grows, so that the archive is a second behind and its objects are few. After a
-restart, and when another member is followed, the history in the last header says where to continue.
+The open segment is rewritten as it grows, so that the archive is about a second behind and has few objects. After a
+restart, or a change of the followed member, the history in the last header determines where to continue.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ RETRY_SECONDS = 1.0
 SEGMENT_BYTES = 4 << 20
 SEGMENT_SECONDS = 300.0
 MARK_SECONDS = 2.0
-"""Least time between two marks; a point in time can be restored once a mark is after it."""
+"""Least time between two marks; a point in time can be restored after a later mark is written."""
 IDLE_MARK_SECONDS = 10.0
-"""Time between two marks while nothing is written."""
+"""Time between two marks while no transaction is written."""
 EMPTY = SegmentHeader(0, "", "", "", {}, 0, 0, 0, 0, "")
 
 
 class Segment:
-    """The open segment: a file that grows, and its header."""
+    """The open segment: a growing file, and its header."""
 
     def __init__(self, file: Path, number: int, source: str, history: History, description: bytes, now: float) -> None:
         self.file = file
@@ -61,14 +61,14 @@ class Segment:
         self.size = self._out.tell()
         """Bytes up to the end of the last whole transaction."""
         self.stored = 0
-        """Transactions in the target."""
+        """The number of transactions that the target already contains."""
 
     def write(self, event: Event) -> None:
         """Add an event of the current transaction."""
         self._out.write(event.data)
 
     def end_transaction(self, transaction: Transaction, history: History) -> None:
-        """Count a transaction whose events are all written."""
+        """Add a transaction to the header after all its events are written."""
         self._out.flush()
         self.size = self._out.tell()
         known = self.header
@@ -97,7 +97,7 @@ class Follower:
         """Prepare.
 
         Args:
-            archive: Where segments are written.
+            archive: The archive that segments are written to.
             members: Access to the agents.
             scratch: An existing directory for the open segment.
             now: The time in seconds.
@@ -108,7 +108,7 @@ class Follower:
         self._now = now
         self.source = ""
         self.error = ""
-        """Why the archive does not go on; empty when it does."""
+        """Why the archive does not continue; empty if it does."""
         self.mark: ArchiveMark | None = None
         self._changed = asyncio.Event()
         self._history = History()
@@ -123,7 +123,7 @@ class Follower:
         self._reader = EventReader(magic=True)
 
     def follow(self, member: str) -> None:
-        """Follow a member from now on; empty stops following."""
+        """Follow another member; an empty name stops following."""
         if member != self.source:
             _log.info("archive_source", member=member or "none")
             self.source = member
@@ -144,7 +144,7 @@ class Follower:
                         await self._round(self.source)
                         self.error = ""
                 except ExistingObjectError:
-                    # Nothing of the segment is lost: what the other process has written is read, and the rest follows.
+                    # No transaction is lost: this process reads the other process's segments, and continues after them.
                     self.error = "another archiver writes to this target"
                     _log.warning("archive_contested", member=self.source, problem=self.error)
                     self._drop()
@@ -171,9 +171,9 @@ class Follower:
         self.mark = await self._archive.mark()
 
     def _drop(self) -> None:
-        """Forget the place in the binary log; the next round finds it by the history."""
+        """Reset the position in the binary log; the next round derives it from the history."""
         if self._segment is not None:
-            # What is not in the target yet is read again.
+            # Transactions that the target does not contain yet are read again.
             if self._segment.stored < self._segment.header.transactions:
                 self._history = History(parse_gtids(self._stored_until(self._segment)))
             self._segment.close()
@@ -185,7 +185,7 @@ class Follower:
     _until = ""
 
     async def _round(self, member: str) -> None:
-        """Archive everything that the member has now."""
+        """Archive all transactions that the member has in its binary log."""
         listing = await self._members.binlogs(member, positions=self._file is None)
         if self._file is None:
             self._locate(listing)
@@ -211,7 +211,7 @@ class Follower:
             raise MemberError(f"{self.source} has no binary log")
         starts = [(file, parse_gtids(file.after)) for file in listing.files]
         known = [file for file, gtids in starts if all(map(self._history.holds, gtids))]
-        if self._fresh:  # a new archive begins now; the first full backup is newer
+        if self._fresh:  # a new archive begins here; the first full backup is taken later
             first, gtids = starts[-1]
             self._history.include(gtids)
         elif known:

@@ -1,4 +1,4 @@
-"""Full backups, their verification and deletion: one job at a time, each idempotent, its result in the target."""
+"""Full backups, their verification and deletion: idempotent jobs, one at a time, with results in the target."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, tag_field="job", rename="ca
 
 
 class TakeBackup(Job, frozen=True, tag="TakeBackup"):
-    """Write a full copy of a member to the target; nothing is done if it is there."""
+    """Write a full copy of a member to the target, unless the target already contains it."""
 
     name: str
     source: str
     attempt: int = 1
-    """Reported with a failure, so that each attempt is judged by its own."""
+    """The number of the attempt, which a failure reports, so that failures of former attempts do not count."""
 
 
 class VerifyBackup(Job, frozen=True, tag="VerifyBackup"):
@@ -74,13 +74,13 @@ class VerifyBackup(Job, frozen=True, tag="VerifyBackup"):
 
 
 class DeleteBackup(Job, frozen=True, tag="DeleteBackup"):
-    """Delete a backup, and the segments that no other one needs."""
+    """Delete a backup, and the segments that no other backup needs."""
 
     name: str
 
 
 class Follow(Job, frozen=True, tag="Follow"):
-    """Archive the binary log of this member from now on."""
+    """Archive the binary log of this member."""
 
     source: str
 
@@ -138,10 +138,10 @@ class Jobs:
         self.manifests = {each.name: each for each in await self._archive.manifests()}
 
     def start(self, job: TakeBackup | VerifyBackup | DeleteBackup) -> None:
-        """Start a job; nothing happens if the same one runs.
+        """Start a job, unless the same job already runs.
 
         Raises:
-            JobBusyError: Another one runs.
+            JobBusyError: Another job runs.
         """
         if self.running is not None:
             if self.running == job:

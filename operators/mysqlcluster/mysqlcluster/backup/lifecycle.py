@@ -1,4 +1,4 @@
-"""The phases of a full backup, as a pure function: the status is stored before the job that it stands for is sent."""
+"""The phases of a full backup, as a pure function: the status is stored before the job of its phase is sent."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["ENDED", "KEEP", "MAX_ATTEMPTS", "Facts", "Step", "advance", "surplus
 ENDED = ("Completed", "Failed")
 MAX_ATTEMPTS = 3
 KEEP = 7
-"""Backups that are kept where no number is given."""
+"""Number of backups that are kept by default."""
 
 B = TypeVar("B", MySQLBackup, MySQLBackupInstance)
 
 
 class Facts(NamedTuple):
-    """What a backup depends on."""
+    """The inputs of the decision about a backup."""
 
     archiver: ArchiverState | None
     """`None` if the archiver does not answer."""
     member: str
-    """The member that a backup would be taken from; empty if there is none."""
+    """The member that a backup is taken from; empty if there is none."""
     problem: str = ""
-    """Why no backup can be taken; empty if one can."""
+    """Why no backup can be taken; empty if it can."""
 
 
 class Step(NamedTuple):
-    """The next status, or the job to send because the status is stored already."""
+    """The next status, or the job to send if the status is already stored."""
 
     status: MySQLBackupStatus
     job: Job | None = None
@@ -76,7 +76,7 @@ def advance(name: str, status: MySQLBackupStatus, facts: Facts) -> Step:
 
 
 def surplus(backups: Iterable[B], keep: int) -> tuple[B, ...]:
-    """Return the backups that are deleted: of the completed ones and of the failed ones, all but the newest `keep`."""
+    """Return the backups to delete: all except the newest `keep` completed and the newest `keep` failed ones."""
     ended = sorted(
         (each for each in backups if each.status.phase in ENDED and each.metadata.deletion_timestamp is None),
         key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name),

@@ -21,7 +21,7 @@ CHUNK_BYTES = 1 << 18
 
 
 class MemberError(RuntimeError):
-    """An agent refuses, does not answer, or breaks off; the message names the member."""
+    """An agent refused, did not answer, or ended its response early; the message names the member."""
 
 
 class Members:
@@ -32,7 +32,7 @@ class Members:
 
         Args:
             url_of: The URL of a member's agent.
-            token: Reads the token of the cluster anew.
+            token: Reads the token of the cluster at each call.
             tls: The context that trusts the agents; `None` on loopback only.
         """
         self._url_of = url_of

@@ -30,7 +30,7 @@ def record(key: Key, age: float | None, lag: float | None, gaps: int, *, ready: 
     Args:
         key: The cluster.
         age: Seconds since the last verified backup; `None` if there is none.
-        lag: Seconds by which the archive is behind; `None` if nothing is archived.
+        lag: Seconds by which the archive is behind; `None` without an archive.
         gaps: Gaps of the archive.
         ready: The condition `BackupReady`.
     """
@@ -42,7 +42,7 @@ def record(key: Key, age: float | None, lag: float | None, gaps: int, *, ready: 
 
 
 def record_problem(key: Key) -> None:
-    """Set the gauges of a cluster whose archive is not known."""
+    """Set the gauges of a cluster with an unknown state of the archive."""
     GAUGES.set(key, READY, 0.0)
 
 

@@ -1,8 +1,8 @@
-"""Which full backup and which segments lead to a point in the history, and which gaps there are. Pure functions.
+"""The full backup and the segments for a restore to a point in the history, and the gaps. Pure functions.
 
-A member's history can end in transactions that were never acknowledged. If the archive has followed such a member, a
-later segment begins a domain at a number that an earlier one has, too: from there on the earlier ones are abandoned,
-and a restore leaves them out.
+A member's history can end with transactions that were never acknowledged. If the archive has followed such a member, a
+later segment begins a domain at a number that an earlier segment also contains. From that number on, the earlier
+transactions are abandoned, and a restore omits them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = [
 
 
 class PlanError(ValueError):
-    """The archive does not lead to the point that is asked for; the message says why, and what can be had."""
+    """The archive cannot restore the requested point; the message gives the reason and a point that it can restore."""
 
 
 class Target(NamedTuple):
     """What to restore: the backup itself, or the state at a time or GTID."""
 
     backup: str
-    """Name of a full backup, or empty for the newest that serves."""
+    """Name of a full backup, or empty for the newest backup before the point."""
     time: float | None = None
-    """Seconds; transactions that committed before it are restored."""
+    """Unix time; transactions that committed before it are restored."""
     gtid: str = ""
 
 
@@ -68,33 +68,33 @@ class PlannedSegment(msgspec.Struct, frozen=True, rename="camel"):
 
     number: int
     cut: Mapping[int, int]
-    """By domain, the number from which on transactions are abandoned."""
+    """By domain, the number of the first abandoned transaction."""
 
 
 class RestorePlan(msgspec.Struct, frozen=True, rename="camel"):
-    """What a restore reads, in order."""
+    """The full copy and the segments that a restore reads, in order."""
 
     backup: BackupManifest
     segments: tuple[PlannedSegment, ...] = ()
     until_time: int | None = None
     """Replay ends before the first transaction of this second or a later one."""
     until_gtid: str = ""
-    """Replay ends as soon as this position is reached."""
+    """Replay ends at this position."""
 
 
 def plan(
     target: Target, backups: Sequence[BackupManifest], segments: Sequence[SegmentHeader], mark: ArchiveMark | None
 ) -> RestorePlan:
-    """Return what leads to a target.
+    """Return the plan of a restore to a target.
 
     Args:
         target: What to restore.
         backups: All full backups of the archive.
         segments: All segments, in order of their numbers.
-        mark: Until when the archive is complete.
+        mark: The time until which the archive is complete.
 
     Raises:
-        PlanError: There is no backup to begin with, a gap is in the way, or the archive ends before the target.
+        PlanError: There is no usable backup, the archive has a gap, or it ends before the target.
     """
     usable = [each for each in backups if each.verified]
     if target.time is None and not target.gtid:
@@ -117,7 +117,7 @@ def plan(
         for gtid in _kept_end(header, cut).values():
             position = advance(position, gtid)
         last_time = max(last_time, header.last_time)
-        # The greatest time of a segment may be that of an abandoned transaction.
+        # The greatest time of a segment may belong to an abandoned transaction.
         if second is not None and header.last_time >= second and _kept_end(header, cut) == header.end:
             break
     else:
@@ -168,7 +168,7 @@ def _check_end(second: int | None, wanted: Position, position: Position, mark: A
 
 
 def _cuts(segments: Sequence[SegmentHeader]) -> list[dict[int, int]]:
-    """Return for each segment, by domain, the least number that a later segment begins with again."""
+    """Return for each segment, by domain, the least number that a later segment begins with."""
     cuts: list[dict[int, int]] = []
     least: dict[int, int] = {}
     for header in reversed(segments):
@@ -179,7 +179,7 @@ def _cuts(segments: Sequence[SegmentHeader]) -> list[dict[int, int]]:
 
 
 def _kept_end(header: SegmentHeader, cut: Mapping[int, int]) -> Position:
-    """Return the end of a segment without what is abandoned."""
+    """Return the end of a segment without its abandoned transactions."""
     return {
         domain: gtid if gtid.number < cut.get(domain, gtid.number + 1) else gtid._replace(number=cut[domain] - 1)
         for domain, gtid in header.end.items()
@@ -203,7 +203,7 @@ def gaps(segments: Sequence[SegmentHeader]) -> tuple[Gap, ...]:
 
 
 def removable(segments: Sequence[SegmentHeader], backups: Iterable[BackupManifest]) -> tuple[int, ...]:
-    """Return the segments that no backup needs: those that end at or before the oldest one's position."""
+    """Return the segments that no backup needs: those that end at or before the position of the oldest backup."""
     positions = [parse_position(each.position) for each in backups if each.verified]
     if not positions:
         return ()
@@ -216,23 +216,23 @@ def removable(segments: Sequence[SegmentHeader], backups: Iterable[BackupManifes
 
 
 class Replay:
-    """Decides which transactions of the planned segments are restored; feed it every one in order."""
+    """Decides for each transaction of the planned segments, in order, whether it is restored."""
 
     def __init__(self, made: RestorePlan) -> None:
-        """Begin at the position of the full backup."""
+        """Start at the position of the full backup."""
         self._plan = made
         self._base = parse_position(made.backup.position)
         self._wanted = parse_position(made.until_gtid)
         self.position: Position = dict(self._base)
-        """What has been restored so far."""
+        """The position of the restored transactions."""
         self.done = False
-        """The point is reached; nothing more is restored."""
+        """The target is reached; no further transaction is restored."""
 
     def takes(self, segment: PlannedSegment, transaction: Transaction) -> bool:
         """Return whether a transaction is restored.
 
         Raises:
-            PlanError: The full backup or the target is not part of the history that the archive kept.
+            PlanError: The full backup or the target is part of an abandoned history.
         """
         gtid = transaction.gtid
         if self.done or gtid.number >= segment.cut.get(gtid.domain, gtid.number + 1):
@@ -252,10 +252,10 @@ class Replay:
         return True
 
     def check_reached(self) -> None:
-        """Check the end of the replay.
+        """Check that the replay has reached its target.
 
         Raises:
-            PlanError: The segments did not hold the transaction that was asked for.
+            PlanError: The segments did not contain the requested transaction.
         """
         if not covers(self.position, self._wanted):
             reached: Literal["nothing"] | str = format_position(self.position) or "nothing"

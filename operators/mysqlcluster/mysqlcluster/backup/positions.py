@@ -1,7 +1,7 @@
-"""Positions in the history of MariaDB: for each domain the last transaction.
+"""Positions in a history of MariaDB: the last transaction of each domain.
 
-Within a domain, numbers rise along one history. Two transactions of a domain with the same number and different
-servers belong to different histories: one of them was never acknowledged, and a failover has left it behind.
+Within a domain, the numbers of one history rise. Two transactions of a domain with the same number and different
+servers belong to different histories. One of the two was never acknowledged, and a failover abandoned it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Position = Mapping[int, Gtid]
 
 
 def parse_position(text: str) -> Position:
-    """Return the position that a server prints; of several servers in a domain the highest number counts.
+    """Return the position of a server's output; if a domain has several servers, the highest number counts.
 
     Raises:
         ValueError: The text is too long or is not a list of `DOMAIN-SERVER-NUMBER`.
@@ -44,7 +44,7 @@ def parse_position(text: str) -> Position:
 
 
 def parse_gtids(text: str) -> tuple[Gtid, ...]:
-    """Return the transactions that a text names; raises as `parse_position`."""
+    """Return the transactions of a text; raises `ValueError` as `parse_position` does."""
     if len(text) > MAX_POSITION_CHARACTERS:
         raise ValueError(f"the position has {len(text)} characters; the limit is {MAX_POSITION_CHARACTERS}")
     found: list[Gtid] = []
@@ -68,7 +68,7 @@ def advance(position: Position, gtid: Gtid) -> dict[int, Gtid]:
 
 
 def covers(position: Position, wanted: Position) -> bool:
-    """Return whether every domain of `wanted` is at its number, or beyond it."""
+    """Return whether every domain of `wanted` has reached its number."""
     return all(
         domain in position and position[domain].number >= gtid.number
         for domain, gtid in wanted.items()
@@ -77,10 +77,10 @@ def covers(position: Position, wanted: Position) -> bool:
 
 
 class History:
-    """The last number of each domain and server along one history, as `@@gtid_binlog_state` has it."""
+    """The last number of each domain and server in one history, as in `@@gtid_binlog_state`."""
 
     def __init__(self, gtids: Iterable[Gtid] = ()) -> None:
-        """Begin with these transactions and all before them."""
+        """Start with these transactions and all before them."""
         self._last: dict[tuple[int, int], int] = {}
         self.include(gtids)
 
@@ -95,13 +95,13 @@ class History:
         return gtid.number <= self._last.get((gtid.domain, gtid.server), 0)
 
     def conflicts(self, gtid: Gtid) -> bool:
-        """Return whether another server's transaction has the place of this one, or one after it."""
+        """Return whether the history has a transaction of another server with this number or a higher one."""
         return not self.holds(gtid) and any(
             domain == gtid.domain and number >= gtid.number for (domain, _), number in self._last.items()
         )
 
     def abandon(self, gtid: Gtid) -> None:
-        """Remove what has the place of a transaction, and everything after it in its domain."""
+        """Remove all transactions of the domain from the number of this transaction on."""
         for place, number in list(self._last.items()):
             if place[0] == gtid.domain and number >= gtid.number:
                 self._last[place] = gtid.number - 1

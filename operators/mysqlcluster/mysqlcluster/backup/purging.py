@@ -1,4 +1,4 @@
-"""Which binary logs a member deletes: those that the archive and every other member have. Pure functions."""
+"""The choice of the binary logs that a member deletes: the archive and every member have them. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mysqlcluster.gtid import GtidError, GtidSet
 __all__ = ["KEEP_SECONDS", "LOST_MEMBER_SECONDS", "LogFile", "first_kept", "purges"]
 
 KEEP_SECONDS = 3600
-"""Age below which a binary log stays in any case."""
+"""A binary log that is younger than this always stays."""
 LOST_MEMBER_SECONDS = 7 * 86400
-"""Age below which a binary log stays while the position of a member is not known."""
+"""A binary log that is younger than this stays while the position of a member is unknown."""
 
 
 class LogFile(NamedTuple):
@@ -23,21 +23,21 @@ class LogFile(NamedTuple):
 
     name: str
     position: str
-    """The transactions before the file."""
+    """The GTID position before the file."""
     changed: float
-    """Time of the last write, in seconds."""
+    """Unix time of the last write."""
 
 
 def purges(
     members: Sequence[MemberStatus], epoch: int, archived: str | None, keep_seconds: int = KEEP_SECONDS
 ) -> tuple[PurgeBinlogs, ...]:
-    """Return the actions that let the members delete binary logs.
+    """Return the actions by which the members delete binary logs.
 
     Args:
-        members: The members with what they have executed.
+        members: The members and their executed transactions.
         epoch: The stored epoch.
-        archived: The position of the archive; `None` if the cluster has none, empty if it is not known.
-        keep_seconds: Age below which a file stays.
+        archived: The position of the archive; `None` if the cluster has none, empty if it is unknown.
+        keep_seconds: A file that is younger than this stays.
     """
     if archived == "":
         return ()
@@ -53,12 +53,12 @@ def purges(
 
 
 def first_kept(files: Sequence[LogFile], held: Sequence[str], keep_seconds: int, now: float) -> str:
-    """Return the name of the oldest file that stays; empty if all do. The newest file always stays.
+    """Return the name of the oldest file that stays; empty if all files stay. The newest file always stays.
 
     Args:
         files: All files, oldest first.
-        held: GTID sets; a file is needed unless each of them holds all its transactions.
-        keep_seconds: Age below which a file stays.
+        held: GTID sets; a file is needed unless each set contains all its transactions.
+        keep_seconds: A file that is younger than this stays.
         now: The time in seconds.
 
     Raises:

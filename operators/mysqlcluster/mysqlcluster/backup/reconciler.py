@@ -1,4 +1,4 @@
-"""What the controllers of backups do: the archiver of a cluster, its schedule and retention, and each full backup."""
+"""The reconciles of the backup controllers: the archiver of a cluster, its schedule and retention, and full backups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["delete_data", "reconcile_archiver", "reconcile_backup"]
 POLL_SECONDS = 2.0
 STEP_SECONDS = 0.3
 STATUS_SECONDS = 5.0
-"""Least time between two changes of the status that only move `recoverableTo`."""
+"""Least time between two writes of the status that change only `recoverableTo`."""
 
 BINLOGS = BinlogRetention()
 
@@ -41,7 +41,7 @@ C = TypeVar("C", MySQLCluster, CompactCluster)
 
 
 async def reconcile_archiver(cluster: C, ctx: Context) -> Result:
-    """Keep the archiver of a cluster, let it follow a member, make scheduled backups, and report."""
+    """Apply the archiver of a cluster, select its member, create scheduled backups, and report in the status."""
     try:
         want = desired(cluster)
         archive, source = archive_place(cluster, ctx), restore_place(cluster, ctx)
@@ -68,14 +68,14 @@ async def reconcile_archiver(cluster: C, ctx: Context) -> Result:
         try:
             await _follow_and_report(cluster, want, ctx)
         except Conflict:
-            return Result(requeue_after=STEP_SECONDS)  # another write came first
+            return Result(requeue_after=STEP_SECONDS)  # the object has changed since it was read
         except ClusterGoneError:
             return Result()
     return Result(requeue_after=POLL_SECONDS)
 
 
 def _owns_names(cluster: MySQLCluster | CompactCluster, ctx: Context) -> bool:
-    """Return whether the children of the cluster's name are its own, and those of its archiver can be."""
+    """Return whether the cluster owns the children with its name, and can own those of its archiver."""
     name = cluster.metadata.name
     first, archiver = ctx.get(ConfigMap, names.config_name(name)), ctx.get(StatefulSet, names.archiver(name))
     owners = [controller_of(each) for each in (first, archiver) if each is not None]
@@ -185,7 +185,7 @@ def _text(seconds: float) -> str:
 
 
 async def _schedule(cluster: MySQLCluster, known: BackupStatus, ctx: Context) -> BackupStatus:
-    """Make the backup whose time has come; its name follows from the time, so that it is made once."""
+    """Create the backup that is due; its name contains its time, so that it is created only once."""
     policy, metadata = cluster.spec.backup, cluster.metadata
     assert policy is not None
     since = datetime.fromisoformat(known.last_scheduled) if known.last_scheduled else metadata.creation_timestamp
@@ -208,7 +208,7 @@ async def _schedule(cluster: MySQLCluster, known: BackupStatus, ctx: Context) ->
 
 
 async def _retain(cluster: MySQLCluster, ctx: Context) -> None:
-    """Delete the backups beyond those that are kept; the finalizer deletes their data."""
+    """Delete the backups beyond the retention; the finalizer deletes their data."""
     mine = [each for each in ctx.list(MySQLBackup) if each.spec.cluster == cluster.metadata.name]
     completed = [each for each in mine if each.status.phase == "Completed"]
     newest = max(completed, key=lambda each: str(each.metadata.creation_timestamp), default=None)
@@ -226,7 +226,7 @@ B = TypeVar("B", MySQLBackup, MySQLBackupInstance)
 
 
 def _cluster_of(backup: MySQLBackup | MySQLBackupInstance, ctx: Context) -> MySQLCluster | CompactCluster | None:
-    """Return the cluster of a backup: of its own form first, then of the other."""
+    """Return the cluster of a backup: first of its own API group, then of the other."""
     own, other = (MySQLCluster, CompactCluster) if isinstance(backup, MySQLBackup) else (CompactCluster, MySQLCluster)
     return ctx.get(own, backup.spec.cluster) or ctx.get(other, backup.spec.cluster)
 
@@ -247,9 +247,9 @@ async def _facts(
 
 
 async def reconcile_backup(backup: B, ctx: Context) -> tuple[MySQLBackupStatus, float | None]:
-    """Bring a backup one step further; returns its status, and when to look again.
+    """Perform the next step of a backup; return its status, and the delay of the next reconcile in seconds.
 
-    A step is stored before its job is sent: a job is sent only when the status that stands for it did not change.
+    A step is stored before its job is sent: a job is sent only by a reconcile that does not change the status.
     """
     if backup.status.phase in ENDED:
         return backup.status, None
@@ -284,7 +284,7 @@ async def reconcile_backup(backup: B, ctx: Context) -> tuple[MySQLBackupStatus, 
 
 
 async def delete_data(backup: B, ctx: Context) -> Result:
-    """Delete the data of a backup that is deleted; the data of a cluster that is gone stays where it is."""
+    """Delete the data of a terminating backup; if its cluster is deleted, the data stays in the target."""
     cluster = _cluster_of(backup, ctx)
     if cluster is None or backup.status.target is None:
         return Result()

@@ -46,7 +46,7 @@ SCRATCH = "/scratch"
 
 
 class Place(NamedTuple):
-    """Where the archive of a cluster is."""
+    """The location of the archive of a cluster."""
 
     target: BackupTarget
     location: str
@@ -59,7 +59,7 @@ def claim_name(cluster: str, target: PvcTarget) -> str:
 
 
 def claim(want: Desired, target: PvcTarget) -> PersistentVolumeClaim:
-    """Return the claim of a target without one of its own; nothing owns it, so that backups outlive the cluster."""
+    """Return the default claim of a target; it has no owner reference, so that backups outlive the cluster."""
     return PersistentVolumeClaim(
         metadata=ObjectMeta(name=claim_name(want.key.name, target), namespace=want.key.namespace),
         spec=PersistentVolumeClaimSpec(
@@ -114,16 +114,16 @@ def config_map(want: Desired, archive: Place | None, source: Place | None) -> Co
 
 
 def service(want: Desired) -> Service:
-    """Return the Service that leads to the archiver."""
+    """Return the Service of the archiver."""
     port = ServicePort(name="archiver", port=names.ARCHIVER_PORT, target_port="archiver", protocol="TCP")
     return Service(metadata=_metadata(want), spec=ServiceSpec(selector=_labels(want), ports=(port,)))
 
 
 def stateful_set(want: Desired, archive: Place | None, source: Place | None) -> StatefulSet:
-    """Return the StatefulSet: one Pod at most writes to an archive."""
+    """Return the StatefulSet, which ensures that at most one Pod writes to an archive."""
     labels = _labels(want)
     template = PodTemplateSpec(
-        # Other settings need another Pod.
+        # A change of the settings must replace the Pod.
         metadata=ObjectMeta(labels=labels, annotations={"mysqlcluster/settings": _digest(want, archive, source)}),
         spec=_pod(want, archive, source),
     )

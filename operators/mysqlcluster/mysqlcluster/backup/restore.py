@@ -1,6 +1,6 @@
-"""The agent's side of a restore: a full copy from the archiver, and the transactions after it up to a point.
+"""The restore in the agent: a full copy from the archiver, and the later transactions up to a point.
 
-A restore that is interrupted begins again: the member is not initialized until it has ended.
+An interrupted restore starts again, because the member is not initialized until the restore has ended.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ IDLE_SECONDS = 60.0
 MAX_PLAN_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 18
 BATCH_BYTES = 64 << 20
-"""Transactions are executed as soon as so many bytes are on disk, so that a long archive needs little space."""
+"""Transactions are executed when they reach this size on disk, so that a long archive needs little space."""
 REPLAY_SECONDS = 6 * 3600.0
 
 T = TypeVar("T")
 
 
 class RestoreError(RuntimeError):
-    """The archiver cannot restore to the point, or broke off; the message is its reason."""
+    """The archiver cannot restore to the point, or ended its response early; the message is its reason."""
 
 
 RESTORE_FAILURES = (
@@ -69,10 +69,10 @@ class RestoreSource:
         self._tls = tls
 
     async def plan(self, action: Restore) -> RestorePlan:
-        """Return what the restore reads.
+        """Return the plan of the restore.
 
         Raises:
-            RestoreError: The archive does not lead to the point, or the archiver does not answer.
+            RestoreError: The archive cannot restore the point, or the archiver does not answer.
         """
         content = bytearray()
         query = {"backup": action.backup, "time": action.until_time, "gtid": action.until_gtid}
@@ -123,19 +123,19 @@ async def restore(
     options: ServerOptions,
     password: str,
 ) -> None:
-    """Fill the data directory of a stopped server; the server is stopped at the end, too.
+    """Fill the data directory of a stopped server; the server is also stopped at the end.
 
     Args:
         source: The archiver.
-        action: What to restore.
+        action: The action with the backup and the point.
         engine: The flavor of the server.
         layout: Its directories.
         server: The server, which is started on the copy while transactions are replayed.
         options: The settings of the server.
-        password: The password that the local administrator gets.
+        password: The new password of the local administrator.
 
     Raises:
-        RESTORE_FAILURES: The restore failed; the data directory is useless.
+        RESTORE_FAILURES: The restore failed; the data directory must be discarded.
     """
     incoming = layout.data / "incoming"
     try:
@@ -148,7 +148,7 @@ async def restore(
             await engine.set_executed(session, GtidSet.parse(made.backup.history), position)
             if made.segments:
                 incoming.mkdir(mode=0o700)
-                # A restore that is interrupted begins again, so that its commits need not be durable one by one.
+                # An interrupted restore starts again, so that single commits need not be durable.
                 await session.run("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
                 await session.run("SET GLOBAL sync_binlog = 0")
                 await _replay(source, made, engine, layout, incoming, password)
@@ -181,7 +181,7 @@ async def _replay(
 
 
 async def _select(replay: Replay, segment: PlannedSegment, source: RestoreSource, file: Path) -> bool:
-    """Write the transactions of a segment that are restored, as a binary log; returns whether there are any."""
+    """Write the transactions to restore of a segment as a binary log; return whether there are any."""
     taken, any_taken = False, False
     async with contextlib.aclosing(source.segment(segment.number)) as chunks:
         with await asyncio.to_thread(open, file, "wb") as out:
@@ -234,7 +234,7 @@ async def _execute(engine: Engine, layout: Layout, client: Path, files: list[Pat
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-    # The second one is judged first: if it fails, the first one only loses its reader.
+    # The second process is checked first: if it fails, the first one fails only because its reader is gone.
     for process, (_, messages), command in reversed(list(zip(processes, outputs, (printing, executing), strict=True))):
         if process.returncode:
             raise CommandError(f"{command[0]} ended with {process.returncode}: {tail(messages)}")

@@ -1,4 +1,4 @@
-"""Lets the members of clusters delete the binary logs that nothing needs any more."""
+"""Deletion of the binary logs of members that neither the archive nor another member needs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ INTERVAL_SECONDS = 60.0
 
 
 class BinlogRetention:
-    """Remembers when each cluster was looked at."""
+    """Stores the time of the last deletion of each cluster."""
 
     def __init__(self) -> None:
-        """Begin with no cluster."""
+        """Start without a cluster."""
         self._next: dict[Key, float] = {}
 
     async def apply(self, want: Desired, status: MySQLClusterStatus, archived: str | None, ctx: Context) -> None:
-        """Let the members delete binary logs, once a minute.
+        """Send the members the actions to delete binary logs, at most once a minute.
 
         Args:
             want: The cluster.
-            status: What its members have executed.
-            archived: The position of the archive; `None` if there is none, empty if it is not known.
+            status: The status with the executed transactions of its members.
+            archived: The position of the archive; `None` if there is none, empty if it is unknown.
             ctx: The context of the reconcile.
         """
         now = ctx.now().timestamp()
@@ -46,5 +46,5 @@ class BinlogRetention:
             ctx.log.debug("purge_refused", error=problem)
 
     def forget(self, key: Key) -> None:
-        """Forget a cluster that is gone."""
+        """Remove a deleted cluster."""
         self._next.pop(key, None)

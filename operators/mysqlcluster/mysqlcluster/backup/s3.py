@@ -29,20 +29,20 @@ class S3Store:
     def __init__(
         self, *, endpoint: str, bucket: str, prefix: str, region: str, access_key: str, secret_key: str
     ) -> None:
-        """Prepare; nothing is sent yet.
+        """Create the client, without a request.
 
         Args:
-            endpoint: URL of the server; empty for Amazon's own.
+            endpoint: URL of the server; empty for Amazon S3.
             bucket: Name of the bucket, which must exist.
             prefix: Prefix of all keys.
             region: Name of the region.
-            access_key: Identifier of the account.
-            secret_key: Its secret.
+            access_key: Access key ID.
+            secret_key: Secret access key.
 
         Raises:
-            StoreError: The settings are not those of a target.
+            StoreError: The settings are invalid.
         """
-        from obstore.store import S3Store as Client  # an import of 16 MB that other targets do not need
+        from obstore.store import S3Store as Client  # an import of 16 MB, which only this target needs
 
         self._name = f"s3://{bucket}/{prefix}"
         self._hidden = (access_key, secret_key)
@@ -78,7 +78,7 @@ class S3Store:
         return StoreError(f"{self._name}/{key}: {self._text(problem)}")
 
     async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
-        """Write an object in parts, which the server joins at the end; in one request with `new`."""
+        """Write an object by multipart upload, or in one conditional request with `new`."""
         if new:
             await self._create(key, b"".join([chunk async for chunk in chunks]))
             return
@@ -87,7 +87,7 @@ class S3Store:
         failed: list[BaseException] = []
 
         async def guarded() -> AsyncGenerator[bytes]:
-            # The client reports an error of the stream as text; the error itself is what the caller needs.
+            # The client reports an error of the stream as text, but the caller needs the exception.
             try:
                 async for chunk in chunks:
                     yield chunk

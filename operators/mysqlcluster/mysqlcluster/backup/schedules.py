@@ -10,11 +10,11 @@ __all__ = ["ScheduleError", "due", "name_at"]
 
 
 class ScheduleError(ValueError):
-    """A schedule is not in the format of CronJobs."""
+    """A schedule is not in the cron format of Kubernetes CronJobs."""
 
 
 def due(field: str, schedule: str, since: datetime, now: datetime) -> datetime | None:
-    """Return the last time of a schedule that is after `since` and not after `now`; `None` if there is none.
+    """Return the latest time of a schedule that is after `since` and not after `now`; `None` if there is none.
 
     Args:
         field: The path of the schedule, for the message.

@@ -1,4 +1,4 @@
-"""A server on a copy: started with a password of its own, to check the copy or to replay transactions on it."""
+"""A temporary server on a copy of data, to check the copy or to replay transactions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def started(
 ) -> AsyncGenerator[LocalSession]:
     """Start a server on a copy, give its local administrator a password, and connect.
 
-    The copy has the password of its source, which may be another cluster or may have changed since.
+    The copy contains the password of its source, which may be another cluster or may have changed.
 
     Raises:
         CommandError: The server does not start.

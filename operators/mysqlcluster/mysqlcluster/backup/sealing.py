@@ -1,8 +1,8 @@
-"""Compression, checksums and encryption of what is written to a target, as streams of bounded memory.
+"""Compression, checksums and encryption of the objects in a target, as streams with bounded memory.
 
-A sealed stream is zstd. With a key it is encrypted in records of 64 KiB with AES-256-GCM, under a key of its own that
-HKDF derives from the cluster's key and a random salt. The nonce counts the records and marks the last one, so that
-records cannot be left out, exchanged or cut off.
+A sealed stream is compressed with zstd. If there is a key, the stream is encrypted in records of 64 KiB with
+AES-256-GCM. HKDF derives the key of each stream from the cluster's key and a random salt. The nonce contains the number
+of the record and marks the last one, so that records cannot be omitted, exchanged or truncated.
 
 Source: https://eprint.iacr.org/2015/189 (online authenticated encryption, the construction STREAM)
 """
@@ -32,11 +32,11 @@ _INFO = b"steersman mysqlcluster backup"
 
 
 class SealError(ValueError):
-    """A stream is damaged, cut off, or was sealed with another key."""
+    """A stream is damaged, truncated, or was sealed with another key."""
 
 
 class Measured:
-    """Counts the bytes of a stream that passes, and computes their SHA-256."""
+    """Counts the bytes of a stream, and computes their SHA-256."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -44,11 +44,11 @@ class Measured:
 
     @property
     def sha256(self) -> str:
-        """The checksum of what has passed, in hexadecimal."""
+        """The checksum of the bytes so far, in hexadecimal."""
         return self._digest.hexdigest()
 
     async def through(self, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
-        """Yield the chunks unchanged."""
+        """Yield the chunks unchanged, and add them to the size and the checksum."""
         async for chunk in chunks:
             self.size += len(chunk)
             self._digest.update(chunk)
@@ -78,7 +78,7 @@ async def _decompress(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).decompressobj()
     try:
         async for chunk in chunks:
-            # zstd expands a few bytes to megabytes at most; small pieces bound what is in memory.
+            # zstd can expand a few bytes to megabytes; small pieces of input bound the memory.
             for start in range(0, len(chunk), 1 << 12):
                 if made := decompressor.decompress(chunk[start : start + (1 << 12)]):
                     yield made
@@ -133,7 +133,7 @@ async def _decrypt(chunks: AsyncIterator[bytes], key: bytes) -> AsyncGenerator[b
 
 
 async def _records(chunks: AsyncIterator[bytes], size: int) -> AsyncGenerator[tuple[bytes, bool]]:
-    """Yield records of `size` bytes and whether each is the last; the last one may be shorter or empty."""
+    """Yield records of `size` bytes, and whether each is the last; the last record may be shorter or empty."""
     buffer = bytearray()
     async for chunk in chunks:
         buffer += chunk

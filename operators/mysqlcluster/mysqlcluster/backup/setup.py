@@ -1,4 +1,4 @@
-"""Where the backups of a cluster go, what a new cluster is restored from, and which member is read."""
+"""The target of a cluster's backups, the source of a restore, and the member that backups read from."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ DEFAULT_CLAIM = PvcTarget()
 
 
 class MissingBackupError(ValueError):
-    """The backup that a new cluster comes from is not known; the message names the field and the way out."""
+    """The backup for a new cluster does not exist; the message names the field and the solution."""
 
 
 def archive_place(cluster: AnyCluster, ctx: Context) -> Place | None:
-    """Return where a cluster's backups go; `None` if it has none."""
+    """Return the location of a cluster's backups; `None` if it has none."""
     if isinstance(cluster, MySQLCluster):
         policy = cluster.spec.backup
         return _place(cluster, policy.target, policy.encryption_secret) if policy else None
@@ -40,7 +40,7 @@ def archive_place(cluster: AnyCluster, ctx: Context) -> Place | None:
 
 
 def _place(cluster: AnyCluster, target: BackupTarget, encryption_secret: str) -> Place:
-    """The path has the identity of the cluster: another one of the same name begins another history."""
+    """Return the location, with the UID of the cluster: a later cluster of the same name has another history."""
     metadata = cluster.metadata
     if target.pvc is not None:
         named = replace(target.pvc, claim_name=claim_name(metadata.name, target.pvc))
@@ -49,10 +49,10 @@ def _place(cluster: AnyCluster, target: BackupTarget, encryption_secret: str) ->
 
 
 def restore_place(cluster: AnyCluster, ctx: Context) -> Place | None:
-    """Return what a cluster without data is restored from; `None` if it is not, or has data.
+    """Return the archive that a new cluster is restored from; `None` if the cluster has data or no such source.
 
     Raises:
-        MissingBackupError: There is no such backup.
+        MissingBackupError: The backup does not exist.
     """
     name = cluster.spec.from_backup
     if not name or cluster.status.primary:
@@ -72,7 +72,7 @@ def restore_place(cluster: AnyCluster, ctx: Context) -> Place | None:
 
 
 def member_to_read(status: MySQLClusterStatus, preferred: str = "") -> str:
-    """Return the member to copy or to follow: the one before while it is fit, then a replica, then the primary."""
+    """Return the member to copy or follow: the previous one if it is usable, else a replica, else the primary."""
     if status.transition is not None:
         return preferred
     fit = [each for each in status.members if each.role in ("primary", "replica") and not each.errant]

@@ -1,4 +1,4 @@
-"""Targets of backups: keys with bytes, in a directory or in S3. A write is whole or not there."""
+"""Targets of backups: keys with bytes, in a directory or in S3. Writes are atomic."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ PART_SUFFIX = ".part"
 
 
 class StoreError(RuntimeError):
-    """A target refuses or cannot be reached; the message names the target and the object, and holds no credentials."""
+    """A target refused or was unreachable; the message names the target and the object, without credentials."""
 
 
 class MissingObjectError(StoreError):
-    """There is no object of that key."""
+    """The target has no object with this key."""
 
 
 class ExistingObjectError(StoreError):
-    """There is an object of that key already."""
+    """The target already has an object with this key."""
 
 
 class Store(Protocol):
     """One target."""
 
     async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
-        """Write an object; until all chunks are there, the one before stays.
+        """Write an object atomically: until all chunks are written, the previous object stays.
 
         Args:
             key: The key.
-            chunks: The content; with `new` it is held in memory.
-            new: Refuse to replace an object. Of two processes that try at the same time, one succeeds.
+            chunks: The content; with `new` it is kept in memory.
+            new: Refuse to replace an object. If two processes write concurrently, one succeeds.
 
         Raises:
-            ExistingObjectError: There is an object, and `new` is set.
-            StoreError: The target refuses or cannot be reached.
+            ExistingObjectError: The object exists, and `new` is set.
+            StoreError: The target refused or was unreachable.
         """
         ...
 
@@ -50,15 +50,15 @@ class Store(Protocol):
         ...
 
     async def start_of(self, key: str, size: int) -> bytes:
-        """Return the first bytes of an object, `size` at most; raises as `get`."""
+        """Return at most the first `size` bytes of an object; raises the errors of `get`."""
         ...
 
     async def keys(self, prefix: str) -> list[str]:
-        """Return the sorted keys that begin with a prefix, which ends with `/`; raises `StoreError`."""
+        """Return the sorted keys that start with a prefix ending in `/`; raises `StoreError`."""
         ...
 
     async def delete(self, key: str) -> None:
-        """Delete an object; no error if it is not there. Raises `StoreError`."""
+        """Delete an object, if it exists; raises `StoreError`."""
         ...
 
 
@@ -66,7 +66,7 @@ class DirectoryStore:
     """A directory, such as the mount of a PersistentVolumeClaim."""
 
     def __init__(self, directory: Path) -> None:
-        """Use a directory; it is made when something is written."""
+        """Use a directory, which the first write creates."""
         self._directory = directory
 
     async def put(self, key: str, chunks: AsyncIterator[bytes], *, new: bool = False) -> None:
@@ -113,7 +113,7 @@ class DirectoryStore:
         return b""
 
     async def keys(self, prefix: str) -> list[str]:
-        """Return the files below a directory, without unfinished ones."""
+        """Return the keys of the finished files below a directory."""
         base = self._directory / prefix
         found = await asyncio.to_thread(lambda: [each for each in base.rglob("*") if each.is_file()])
         return sorted(
@@ -121,7 +121,7 @@ class DirectoryStore:
         )
 
     async def delete(self, key: str) -> None:
-        """Delete the file, and its directory if that is empty then."""
+        """Delete the file, and its directory if it is then empty."""
         path = self._directory / key
         try:
             path.unlink(missing_ok=True)
@@ -152,7 +152,7 @@ async def collected(chunks: AsyncIterator[bytes], limit: int) -> bytes:
     """Return a whole object.
 
     Raises:
-        StoreError: It is larger than `limit` bytes.
+        StoreError: The object is larger than `limit` bytes.
     """
     content = bytearray()
     async for chunk in chunks:

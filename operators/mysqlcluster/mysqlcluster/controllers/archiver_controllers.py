@@ -1,4 +1,4 @@
-"""Keeps the archiver of every cluster of either form that has backups or is restored from one."""
+"""Controllers of the archivers of clusters of either API group that have backups or are restored from one."""
 
 from steersman import Context, Result
 from steersman.k8s import ConfigMap, PersistentVolumeClaim, Secret, Service, StatefulSet
@@ -21,7 +21,7 @@ operator.permit("create delete", MySQLBackup)
 
 @operator.controller(name="archiver", owns=OWNED, reads=[*READ, CompactCluster, MySQLCluster], where=generation_changed)
 async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
-    """Keep the archiver of a MySQLCluster of database.example.com."""
+    """Reconcile the archiver of a MySQLCluster of database.example.com."""
     return await reconcile_archiver(cluster, ctx)
 
 
@@ -29,5 +29,5 @@ async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
     name="cr-archiver", owns=OWNED, reads=[*READ, MySQLCluster, CompactCluster], where=generation_changed
 )
 async def reconcile_compact(cluster: CompactCluster, ctx: Context) -> Result:
-    """Keep the archiver of a MySQLCluster of cr.mysqloperator.grtl.github.com."""
+    """Reconcile the archiver of a MySQLCluster of cr.mysqloperator.grtl.github.com."""
     return await reconcile_archiver(cluster, ctx)

@@ -1,4 +1,4 @@
-"""Ends what the operator keeps in memory for clusters that are gone."""
+"""Removal of the operator's in-memory state of deleted clusters."""
 
 from steersman import ALL_NAMESPACES, Context, key_of
 
@@ -14,7 +14,7 @@ INTERVAL_SECONDS = 60.0
 
 @operator.timer(INTERVAL_SECONDS, reads=[MySQLCluster, CompactCluster])
 async def forget_clusters(ctx: Context) -> None:
-    """Remove the metrics of clusters that are gone, and close the connections to their agents."""
+    """Remove the metrics of deleted clusters, and close the connections to their agents."""
     known = {
         key_of(each) for kind in (MySQLCluster, CompactCluster) for each in ctx.list(kind, namespace=ALL_NAMESPACES)
     }

@@ -11,12 +11,12 @@ from mysqlcluster.backup.reconciler import delete_data, reconcile_backup
 from mysqlcluster.manager import operator
 
 STATUS = {"Pending": "Scheduled", "Running": "Started", "Verifying": "Started"}
-"""The words of this form for the phases that it names differently."""
+"""The names of phases that differ in this API group."""
 
 
 @operator.controller(reads=[MySQLBackupInstance, MySQLBackupSchedule, MySQLCluster, CompactCluster, Secret])
 async def reconcile(instance: MySQLBackupInstance, ctx: Context) -> Result:
-    """Bring a backup one step further, until it is completed or failed."""
+    """Perform the next step of a backup, until it is completed or failed."""
     status, after = await reconcile_backup(instance, ctx)
     assert isinstance(status, MySQLBackupInstanceStatus)
     return Result(status=replace(status, status=STATUS.get(status.phase, status.phase)), requeue_after=after)

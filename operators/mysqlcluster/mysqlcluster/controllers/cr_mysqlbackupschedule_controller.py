@@ -1,4 +1,4 @@
-"""Makes a MySQLBackupInstance at each time of a MySQLBackupSchedule."""
+"""Creates a MySQLBackupInstance at each time of a MySQLBackupSchedule."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ operator.permit("create delete", MySQLBackupInstance)
 
 @operator.controller(reads=[MySQLBackupInstance])
 async def reconcile(schedule: MySQLBackupSchedule, ctx: Context) -> Result:
-    """Make the backup whose time has come; its name follows from the time, so that it is made once."""
+    """Create the backup that is due; its name contains its time, so that it is created only once."""
     status = replace(schedule.status, observed_generation=schedule.metadata.generation)
     made = [each for each in ctx.list(MySQLBackupInstance) if each.spec.schedule == schedule.metadata.name]
     for backup in surplus(made, KEEP):

@@ -1,4 +1,4 @@
-"""Brings every MySQLCluster of cr.mysqloperator.grtl.github.com to what its spec asks for."""
+"""Reconciles every MySQLCluster of cr.mysqloperator.grtl.github.com with its spec."""
 
 from steersman import Context, Result, Watch, to_label
 from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
@@ -20,5 +20,5 @@ from mysqlcluster.reconciler import reconcile_cluster
     workers=16,
 )
 async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
-    """Reconcile on every change, and as often as the state machine asks for."""
+    """Reconcile a cluster on every change, and after the delays that the state machine returns."""
     return await reconcile_cluster(cluster, ctx)

@@ -14,7 +14,7 @@ from mysqlcluster.manager import operator
 
 @operator.controller(reads=[MySQLCluster, CompactCluster, MySQLBackupInstance, MySQLBackupSchedule, Secret])
 async def reconcile(mysqlbackup: MySQLBackup, ctx: Context) -> Result:
-    """Bring a backup one step further, until it is completed or failed."""
+    """Perform the next step of a backup, until it is completed or failed."""
     status, after = await reconcile_backup(mysqlbackup, ctx)
     return Result(status=status, requeue_after=after)
 

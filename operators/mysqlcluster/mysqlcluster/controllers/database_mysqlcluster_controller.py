@@ -1,4 +1,4 @@
-"""Brings every MySQLCluster of database.example.com to what its spec asks for."""
+"""Reconciles every MySQLCluster of database.example.com with its spec."""
 
 from steersman import Context, Result, Watch, to_label
 from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
@@ -26,7 +26,7 @@ operator.permit("delete patch", Pod)
     workers=16,
 )
 async def reconcile(cluster: MySQLCluster, ctx: Context) -> Result:
-    """Reconcile on every change, and as often as the state machine asks for."""
+    """Reconcile a cluster on every change, and after the delays that the state machine returns."""
     request = pending(ctx.list(MySQLSwitchover), cluster)
     switch = SwitchRequest(request.spec.target or "*", request.spec.reason) if request else SwitchRequest()
     return await reconcile_cluster(cluster, ctx, switch)

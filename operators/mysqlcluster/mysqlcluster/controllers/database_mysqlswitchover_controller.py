@@ -1,4 +1,4 @@
-"""Accepts requests for switchovers, and reports what became of them."""
+"""Accepts requests for switchovers, and reports their results."""
 
 from steersman import Context, Key, Result, Watch, key_of
 
@@ -8,17 +8,17 @@ from mysqlcluster.manager import operator
 from mysqlcluster.switchovers import ENDED, outcome
 
 POLL_SECONDS = 1.0
-"""Time after which a request that is not done is looked at again."""
+"""Time until the next reconcile of an unfinished request."""
 
 
 def requests_of(cluster: MySQLCluster, ctx: Context) -> list[Key]:
-    """Return the requests that name a cluster."""
+    """Return the keys of the requests for a cluster."""
     return [key_of(each) for each in ctx.list(MySQLSwitchover) if each.spec.cluster == cluster.metadata.name]
 
 
 @operator.controller(watches=[Watch(MySQLCluster, to=requests_of)])
 async def reconcile(request: MySQLSwitchover, ctx: Context) -> Result:
-    """Follow a request until it is done or refused."""
+    """Update the status of a request until it is done or refused."""
     status = outcome(request, ctx.get(MySQLCluster, request.spec.cluster))
     if status.phase == "Refused" and request.status.phase != "Refused":
         ctx.event("SwitchoverRefused", status.message, type="Warning", action="Switchover")

@@ -1,6 +1,7 @@
 """The differences between MySQL and MariaDB: commands, configuration and statements.
 
-`Engine` is what the agent needs of a server; `engine_of` returns the one of a flavor. An engine holds no state.
+`Engine` is the protocol between the agent and a server; `engine_of` returns its implementation for a flavor. An engine
+has no state.
 """
 
 from mysqlcluster.engines.base import Engine, Layout, ReplicationSource, ServerFacts, ServerOptions

@@ -1,4 +1,4 @@
-"""What the agent needs of a database server, without the words of one flavor."""
+"""The protocol between the agent and a database server, independent of the flavor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Session(Protocol):
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The directories of a server: `root` holds its programs, `data` all that it writes."""
+    """The directories of a server: `root` contains its programs, `data` all files that it writes."""
 
     root: Path
     data: Path
@@ -51,7 +51,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
-    """The settings of one server that follow from the cluster and the member."""
+    """The settings of one server, which result from the cluster and the member."""
 
     server_id: int
     """Unique in the cluster, from 1."""
@@ -62,7 +62,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     settings: Mapping[str, str] = {}
     """Settings of `spec.config`; the agent's own take precedence."""
     user: str = ""
-    """The user of the operating system that the server runs as; MariaDB demands it where that is root."""
+    """The operating system user that runs the server; MariaDB requires this option if the user is root."""
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
@@ -86,7 +86,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
     executed: GtidSet
     retrieved: GtidSet = GtidSet()
     committing: GtidSet = GtidSet()
-    """In the binary log, while the commit waits for acknowledgements; empty where `executed` has these, too."""
+    """Transactions in the binary log whose commits wait for acknowledgements; empty if `executed` includes them."""
     source_host: str = ""
     io_running: bool = False
     sql_running: bool = False
@@ -108,14 +108,15 @@ class Engine(Protocol):
     max_ack_count: int
     """The most acknowledgements that a commit can wait for."""
     exporter_privileges: tuple[str, ...]
-    """The privileges to read what the server measures."""
+    """The privileges that the metrics exporter needs."""
 
     def initialize_command(self, layout: Layout) -> list[str]:
-        """Return the command that fills an empty data directory; the account `root` has no password after it."""
+        """Return the command that initializes an empty data directory; the account `root` then has no password."""
         ...
 
     def configuration(self, layout: Layout, options: ServerOptions) -> str:
-        """Return the configuration file: read-only at start, replication stopped, durable commits, GTIDs."""
+        """Return the text of the configuration file: read-only at start, replication stopped, durable commits,
+        GTIDs."""
         ...
 
     def server_command(self, layout: Layout) -> list[str]:
@@ -131,14 +132,14 @@ class Engine(Protocol):
         ...
 
     def upgrade_command(self, layout: Layout) -> list[str]:
-        """Return the command that upgrades the system tables of the running server, without logging it.
+        """Return the command that upgrades the system tables of the running server, without writing to the binary log.
 
         Empty if the server does so itself. The password is in the environment, as `MYSQL_PWD`.
         """
         ...
 
     def version_of(self, directory: Path) -> str:
-        """Return the version of the server that a prepared copy was taken of; empty if the copy does not tell."""
+        """Return the server version of a prepared copy; empty if the copy does not contain it."""
         ...
 
     def backup_command(self, layout: Layout, password_file: Path, scratch: Path) -> list[str]:
@@ -146,7 +147,7 @@ class Engine(Protocol):
         ...
 
     def unpack_command(self, layout: Layout, directory: Path) -> list[str]:
-        """Return the command that reads such a copy from its standard input into a directory."""
+        """Return the command that unpacks such a copy from its standard input into a directory."""
         ...
 
     def prepare_command(self, layout: Layout, directory: Path) -> list[str]:
@@ -160,15 +161,15 @@ class Engine(Protocol):
         ...
 
     def position_of(self, directory: Path) -> GtidSet:
-        """Return the position of a prepared copy; empty if the server reads it from the copy itself.
+        """Return the GTID position of a prepared copy; empty if the server reads it from the copy itself.
 
         Raises:
-            ValueError: The directory holds no copy.
+            ValueError: The directory contains no copy.
         """
         ...
 
     async def secure(self, session: Session, password: str) -> None:
-        """Give the local administrator its password; runs once, in a new database, and is not replicated."""
+        """Set the password of the local administrator, once, in a new database, without replication."""
         ...
 
     async def read(self, session: Session) -> ServerFacts:
@@ -176,7 +177,7 @@ class Engine(Protocol):
         ...
 
     async def set_executed(self, session: Session, history: GtidSet, position: GtidSet) -> None:
-        """Declare which transactions the data of a copy holds, before replication starts."""
+        """Set the transactions that the data of a copy contains, before replication starts."""
         ...
 
     async def fence(self, session: Session) -> None:
@@ -188,7 +189,7 @@ class Engine(Protocol):
         ...
 
     async def start_applier(self, session: Session) -> None:
-        """Execute what was received, without receiving more."""
+        """Start the SQL thread alone: execute received transactions without receiving more."""
         ...
 
     async def stop_replication(self, session: Session) -> None:
@@ -204,15 +205,16 @@ class Engine(Protocol):
         ...
 
     async def refuse_writes(self, session: Session) -> None:
-        """Become read-only; returns when no commit is under way."""
+        """Turn read-only on, and return when no commit is in progress."""
         ...
 
     async def client_sessions(self, session: Session) -> list[int]:
-        """Return the ids of client connections, without replication, the server's own and this one."""
+        """Return the ids of client connections, without those of replication, of the server itself and of this
+        session."""
         ...
 
     async def kill(self, session: Session, connection: int) -> None:
-        """Close one client connection; no error if it is gone."""
+        """Close one client connection, if it still exists."""
         ...
 
     async def set_variable(self, session: Session, name: str, value: str) -> bool:
@@ -220,11 +222,11 @@ class Engine(Protocol):
         ...
 
     async def purge_binary_logs(self, session: Session, until: str) -> None:
-        """Delete the binary logs before a file; those that a replica still reads stay."""
+        """Delete the binary logs before a file, except those that a replica still reads."""
         ...
 
     async def apply_account(self, session: Session, account: Account) -> None:
-        """Create an account, or give it another password and these privileges."""
+        """Create or update an account with its password and privileges."""
         ...
 
 
@@ -234,9 +236,9 @@ class Account(msgspec.Struct, frozen=True):
     name: str
     password: str
     privileges: tuple[str, ...] = ()
-    """Privileges of all databases, such as `SELECT`."""
+    """Privileges on all databases, such as `SELECT`."""
     database: str = ""
-    """A database that the account may do everything in; created if it is missing."""
+    """A database on which the account has all privileges; it is created if it does not exist."""
     require_tls: bool = False
 
     def __repr__(self) -> str:

@@ -1,14 +1,14 @@
 """MariaDB 10.11 and later: mariadb-backup for copies, semi-synchronous replication built in.
 
-Facts that the statements rest on:
+The statements depend on these facts:
 
 - A commit waits for one acknowledgement; MariaDB has no setting for more.
-- The semi-synchronous source must be on at the primary only: with it, the applier of a replica waits for
-  acknowledgements, too.
-- `read_only` does not stop accounts with the privileges `READ_ONLY ADMIN` or `SUPER`; no account but the local
-  administrator has them.
-- Turning the semi-synchronous source off releases the commits that wait, as if they had been acknowledged. A primary
-  that must not commit any more is therefore stopped, not reconfigured.
+- Semi-synchronous replication as a source must be on at the primary only. On a replica, the SQL thread would also wait
+  for acknowledgements.
+- `read_only` does not stop accounts with the privileges `READ_ONLY ADMIN` or `SUPER`; only the local administrator has
+  them.
+- If semi-synchronous replication is turned off, commits that wait end as if they had been acknowledged. So a primary
+  that must not commit is stopped, not reconfigured.
 - A server that starts with GTIDs deletes the relay log when replication starts.
 """
 
@@ -36,7 +36,7 @@ from mysqlcluster.gtid import GtidSet
 __all__ = ["MariaDB"]
 
 SEMI_SYNC_TIMEOUT_MS = (1 << 63) - 1
-"""A commit waits for an acknowledgement for ever: it never becomes asynchronous."""
+"""A commit waits for its acknowledgement without a time limit, and never becomes asynchronous."""
 
 POLL_SECONDS = 0.01
 
@@ -233,7 +233,8 @@ class MariaDB:
         await session.run("START SLAVE")
 
     async def _continue_from_own_transactions(self, session: Session) -> None:
-        """Start where this server is, also if it was a primary: its own last transactions are in the binlog only."""
+        """Add the server's own transactions to the replica position: those of a former primary are in its binlog
+        only."""
         (position,) = await session.run("SELECT @@gtid_current_pos AS current, @@gtid_slave_pos AS applied")
         if position["current"] != position["applied"]:
             await session.run(f"SET GLOBAL gtid_slave_pos = {quoted(position['current'])}")
@@ -258,7 +259,7 @@ class MariaDB:
 
     async def refuse_writes(self, session: Session) -> None:
         await session.run("SET GLOBAL read_only = ON")
-        while True:  # read_only waits for transactions that hold locks; commits that wait for replicas are counted here
+        while True:  # `read_only` does not wait for commits that wait for replicas; they are counted here
             waiting = await session.run("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'")
             if not waiting or int(waiting[0]["Value"]) == 0:
                 return

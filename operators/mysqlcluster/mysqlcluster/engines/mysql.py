@@ -1,13 +1,13 @@
 """MySQL 9.7 and later: the clone plugin for copies, semi-synchronous replication by plugins.
 
-Facts that the statements rest on:
+The statements depend on these facts:
 
 - The plugins are named `semisync_source` and `semisync_replica`, and so are their variables.
-- `super_read_only` implies `read_only`; to turn it off leaves `read_only` on.
+- `super_read_only` implies `read_only`; turning it off leaves `read_only` on.
 - A transaction that waits for acknowledgements is in the binary log and in `gtid_owned`, not yet in `gtid_executed`.
-- A copy that the clone plugin writes to a local directory holds its GTIDs, and the server recovers it when it starts.
+- A copy that the clone plugin writes to a local directory contains its GTIDs. The server recovers it when it starts.
 - A server upgrades the system tables itself when it starts.
-- With `relay_log_recovery` a server that starts discards the relay log, and receives from its source again.
+- With `relay_log_recovery` a server discards the relay log when it starts, and receives it from its source again.
 - An account that authenticates by `caching_sha2_password` without TLS needs the public key of its server.
 """
 
@@ -34,11 +34,11 @@ from mysqlcluster.gtid import GtidSet
 __all__ = ["MySQL", "owned_gtids"]
 
 SEMI_SYNC_TIMEOUT_MS = (1 << 32) - 1
-"""The most that the server accepts, seven weeks; a commit becomes asynchronous after it."""
+"""The longest timeout that the server accepts, seven weeks; after it a commit becomes asynchronous."""
 VERSION_FILE = "copied_version"
-"""A file in a copy with the version of the server that it was taken of."""
+"""The file in a copy that contains the version of the donor."""
 
-# The server writes one local copy at a time. Blocks of zeros, which tar skips, tell the recipient that the copy goes on.
+# The server writes one local copy at a time. Blocks of zeros, which tar skips, reset the recipient's idle timeout.
 _BACKUP_SCRIPT = """set -e
 client() { "$1/usr/bin/mysql" --defaults-file="$2" --socket="$3" --batch --skip-column-names --execute="$5"; }
 (flock 9; client "$@" "CLONE LOCAL DATA DIRECTORY = '$4'") 9>"$3.copy" &
@@ -166,7 +166,7 @@ class MySQL:
     def position_of(self, directory: Path) -> GtidSet:
         if not (directory / "mysql.ibd").exists():
             raise ValueError(f"{directory} holds no copy of a server: mysql.ibd is missing")
-        return GtidSet()  # the server reads it from its own tables
+        return GtidSet()  # the server reads the position from its own tables
 
     async def secure(self, session: Session, password: str) -> None:
         await session.run("SET SESSION sql_log_bin = 0")
@@ -249,7 +249,7 @@ class MySQL:
         await session.run(f"SET GLOBAL rpl_semi_sync_source_enabled = {'ON' if ack_count else 'OFF'}")
 
     async def refuse_writes(self, session: Session) -> None:
-        await session.run("SET GLOBAL super_read_only = ON")  # waits for the commits that are under way
+        await session.run("SET GLOBAL super_read_only = ON")  # waits for commits in progress
 
     async def client_sessions(self, session: Session) -> list[int]:
         rows = await session.run("SHOW PROCESSLIST")

@@ -1,4 +1,4 @@
-"""Texts and errors that both flavors share: literals, names, settings, and statements that are spelled alike."""
+"""SQL of both flavors: literals, names, settings, error numbers, and common statements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 READ_ONLY_VARIABLE_ERROR = 1238
 UNKNOWN_THREAD_ERROR = 1094
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
-"""In a root with a C library of its own, programs are started with that."""
+"""If the root directory contains its own C library, programs are started with its loader."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.$-]{1,80}")
 _BARE = re.compile(r"-?\d+(\.\d+)?|ON|OFF")
@@ -61,25 +61,25 @@ def configuration_text(section: str, settings: Mapping[str, str]) -> str:
 
 
 def environment(layout: Layout) -> dict[str, str]:
-    """Return the environment of a server's programs, which may be outside the directories of the system."""
+    """Return the environment of a server's programs, whose root directory may not be `/`."""
     path = {"PATH": f"{layout.root}/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     if layout.root == Path("/") or (layout.root / LOADER).exists():
-        return path  # programs find their libraries themselves
+        return path  # the loader of the system finds the libraries
     return {**path, "LD_LIBRARY_PATH": str(layout.root / "usr/lib/x86_64-linux-gnu")}
 
 
 def error_number(problem: BaseException) -> int:
-    """Return the server's number of an error; 0 if it is not the server's."""
+    """Return the error number of the server; 0 if the error is not from the server."""
     return problem.args[0] if problem.args and isinstance(problem.args[0], int) else 0
 
 
 def error_text(number: Any, text: Any) -> str:
-    """Return a replication error for a report; empty if there is none."""
+    """Return the text of a replication error for a report; empty if there is no error."""
     return f"{number}: {text}" if number else ""
 
 
 async def close_connection(session: Session, connection: int) -> None:
-    """Close one client connection; no error if it is gone."""
+    """Close one client connection, if it still exists."""
     try:
         await session.run(f"KILL CONNECTION {connection:d}")
     except Exception as problem:

@@ -35,8 +35,7 @@ class Phase(StrEnum):
     ANALYSIS = "Analysis"
     """The canary is observed."""
     ROLLING = "Rolling"
-    """The Pods of the other members are replaced, that of the primary last. From here on the operator does not roll
-    back."""
+    """The Pods of the other members are replaced, the primary last. The operator does not roll back any more."""
     ROLLING_BACK = "RollingBack"
     """The canary gets its old version and a copy of the primary's data."""
     FAILED = "Failed"
