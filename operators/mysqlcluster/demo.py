@@ -1,4 +1,4 @@
-"""Shows a database cluster that survives the death of its primary, and a restore to the second before a mistake.
+"""Shows a database cluster that survives the loss of its primary, and a restore to the second before a mistake.
 
     make demo OPERATOR=mysqlcluster
 
@@ -60,7 +60,7 @@ WAIT_SECONDS = 120.0
 
 
 class Workload(threading.Thread):
-    """Writes numbers one after the other to the member that the status names as primary."""
+    """Writes numbers in sequence to the primary of the cluster's status."""
 
     def __init__(self, cluster: EmbeddedCluster, ports: dict[str, int], password: str) -> None:
         super().__init__(daemon=True)
@@ -127,7 +127,7 @@ def primary_of(cluster: EmbeddedCluster) -> str:
 def wait_healthy(
     cluster: EmbeddedCluster, started: float, workload: Workload | None = None, other_than: str = ""
 ) -> dict[str, Any]:
-    """Wait until every member is in the quorum, and tell each change on the way."""
+    """Wait until every member is in the quorum, and print each change."""
     told = ""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
@@ -147,7 +147,7 @@ def wait_healthy(
 
 @contextlib.contextmanager
 def running() -> Generator[tuple[EmbeddedCluster, dict[str, int]]]:
-    """Start the cluster, the operator beside it, and ports of this machine that lead to the members."""
+    """Start the cluster, the operator in this process, and local ports that forward to the members."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         environment = {
             "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -188,7 +188,7 @@ def main() -> None:
 
 
 def show(cluster: EmbeddedCluster, ports: dict[str, int], started: float) -> None:
-    """Bring up a cluster, write to it, kill its primary, count what is there afterwards, and restore it."""
+    """Create a cluster, write to it, kill its primary, count the remaining rows, and restore it."""
     print("applying a MySQLCluster of three members", flush=True)
     cluster.apply(CLUSTER)
     wait_healthy(cluster, started)
@@ -227,7 +227,7 @@ def show(cluster: EmbeddedCluster, ports: dict[str, int], started: float) -> Non
 
 
 def show_restore(cluster: EmbeddedCluster, workload: Workload, primary: str, started: float) -> None:
-    """Delete all rows, and restore another cluster to the second before."""
+    """Delete all rows, and restore another cluster to the second before the deletion."""
     backups = "mysqlbackups.database.example.com"
     wait(lambda: status_of(cluster, "first", backups).get("phase") == "Completed", "the backup was not completed")
     with contextlib.closing(workload.connect(primary)) as connection, connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Measures how long a restore with a point in time takes, on the embedded cluster with real servers.
+"""Measures the duration of a restore with a point in time, on the embedded cluster with real servers.
 
     python hack/measure_restore.py --runs 20          writes docs/reports/restore.json and the figures of the README
     python hack/measure_restore.py --render           writes only the figures, from the report
@@ -47,7 +47,7 @@ def _note(report: dict[str, Any]) -> str:
 
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
-    """Return a README with the figures of a report between the marks."""
+    """Return a README with the figures of a report between the markers."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"

@@ -1,8 +1,8 @@
-"""Builds a small S3 server for the tests, from its Go module: versitygw, which keeps objects in a directory.
+"""Builds a small S3 server for the tests, from its Go module: versitygw, which stores objects in a directory.
 
-    python hack/s3_server.py          prints the program, which is built when it is missing
+    python hack/s3_server.py          prints the path of the program, which is built if it is missing
 
-The Go tool checks the module's checksum. The program goes below the cache directory of the user.
+The Go tool checks the module's checksum. The program is stored in the cache directory of the user.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class S3ServerError(RuntimeError):
 
 
 def make() -> Path:
-    """Return the program, built if it is missing.
+    """Return the path of the program, which is built if it is missing.
 
     Raises:
         S3ServerError: Go is missing, or the module cannot be built.
@@ -47,7 +47,7 @@ def make() -> Path:
 
 
 def main() -> None:
-    """Print the program."""
+    """Print the path of the program."""
     try:
         print(make())
     except S3ServerError as problem:

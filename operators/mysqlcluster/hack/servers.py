@@ -1,9 +1,9 @@
 """Makes root file systems of database servers from Debian packages, without installing anything.
 
-    python hack/servers.py mariadb-10.11          prints the directory, which is made when it is missing
+    python hack/servers.py mariadb-10.11          prints the directory, which is created if it is missing
 
-The packages are downloaded by apt, which checks their signatures, and unpacked below the cache directory of the user.
-The directory's name holds a hash of the packages' names and versions, so that other versions make another directory.
+apt downloads the packages and checks their signatures; they are unpacked in the cache directory of the user. The
+directory's name contains a hash of the packages' names and versions, so that other versions get another directory.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from pathlib import Path
 MARIADB = ("mariadb-server", "mariadb-server-core", "mariadb-client-core", "mariadb-client", "mariadb-backup")
 MYSQL = ("mysql-server-core", "mysql-client-core")
 SERVERS = {"mariadb-10.11": MARIADB, "mariadb-11.8": MARIADB, "mysql-9.7": MYSQL}
-"""The Debian packages of each server; apt adds the packages that they need and this machine lacks."""
+"""The Debian packages of each server; apt adds their dependencies that are not installed on this machine."""
 SUITES = {"mariadb-11.8": "trixie", "mysql-9.7": "sid"}
-"""Servers of another release of Debian than this machine's. They bring all libraries, the C library too."""
+"""Servers of another Debian release than this machine's. Their directories contain all libraries, including the C
+library."""
 UNDATED = ("sid",)
-"""Releases whose lists are used past their date of validity; apt checks their signatures all the same."""
+"""Releases for which expired package lists are used; apt still checks their signatures."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib")
@@ -34,7 +35,7 @@ APT_SECONDS = 300
 
 
 class ServerFilesError(RuntimeError):
-    """The files of a server cannot be had on this machine; the message says why."""
+    """The files of a server are not available on this machine; the message says why."""
 
 
 def cache() -> Path:
@@ -44,13 +45,13 @@ def cache() -> Path:
 
 
 def find(server: str) -> Path | None:
-    """Return a directory that was made before, the newest one; `None` if there is none."""
+    """Return the newest existing directory of a server; `None` if there is none."""
     made = sorted(cache().glob(f"{server}-*/.complete"), key=lambda mark: mark.stat().st_mtime)
     return made[-1].parent if made else None
 
 
 def make(server: str) -> Path:
-    """Return the directory of a server, made if it is missing.
+    """Return the directory of a server, which is created if it is missing.
 
     Raises:
         ServerFilesError: apt is missing, or it does not have the packages.
@@ -76,7 +77,7 @@ def make(server: str) -> Path:
 
 
 def _suite(name: str) -> dict[str, str]:
-    """Return the environment that limits apt to one release of Debian; apt checks the signatures."""
+    """Return the environment that limits apt to one Debian release; apt checks the signatures."""
     if not KEYRING.exists():
         raise ServerFilesError(f"{KEYRING} is missing: install debian-archive-keyring")
     state = cache() / f"apt-{name}"
@@ -111,7 +112,7 @@ def _mirror() -> str:
 
 
 def _use_own_libraries(root: Path) -> None:
-    """Let each program of another release start with that release's C library, which this machine's loader cannot use."""
+    """Make each program of another release start with the loader of its own C library."""
     paths = ":".join(str(root / path) for path in LIBRARIES)
     for directory in ("usr/bin", "usr/sbin"):
         for program in sorted((root / directory).iterdir()):
@@ -126,7 +127,7 @@ def _use_own_libraries(root: Path) -> None:
 
 
 def _packages(names: tuple[str, ...], environment: dict[str, str]) -> list[str]:
-    """Return `NAME=VERSION` of the packages and of those that they need and this machine lacks."""
+    """Return `NAME=VERSION` of the packages and of their dependencies that are not installed on this machine."""
     command = ["apt-get", "install", "--simulate", "--no-install-recommends", *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=APT_SECONDS, env=environment)
     found = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", done.stdout, re.MULTILINE)

@@ -1,7 +1,7 @@
 """A history of writes on real servers under faults, and the checker of it.
 
-Several writers insert unique numbers at the member that the operator's stored state names as primary. Each attempt is
-`ok`, `failed` (the server has certainly not committed it) or `unknown`. After healing, every member is read.
+Several writers insert unique numbers on the primary of the operator's stored state. Each attempt is
+`ok`, `failed` (the server has not committed it) or `unknown`. After healing, every member is read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write: its number, the member that it was sent to, its outcome, and when it was answered."""
+    """One write: its number, its member, its outcome, and the time of the response."""
 
     number: int
     member: str
@@ -53,12 +53,12 @@ class History:
         return {attempt.number for attempt in self.attempts if attempt.outcome in outcomes}
 
     def gap_after(self, instant: float) -> float:
-        """Return the seconds from an instant to the first write that was acknowledged after it."""
+        """Return the seconds from a time to the first write that was acknowledged after it."""
         return min(a.answered for a in self.attempts if a.outcome is Outcome.OK and a.answered > instant) - instant
 
 
 def problems(history: History, final: dict[str, set[int]]) -> list[str]:
-    """Return what a history and the final reads of all members violate; nothing for a correct cluster."""
+    """Return the violations in a history and the final reads of all members; empty for a correct cluster."""
     found: list[str] = []
     acknowledged = history.numbers(Outcome.OK)
     possible = acknowledged | history.numbers(Outcome.UNKNOWN)
@@ -73,7 +73,7 @@ def problems(history: History, final: dict[str, set[int]]) -> list[str]:
 
 
 class Loop:
-    """The operator's loop around `decide`, with the stored state in memory. It can be killed and started again."""
+    """The operator's loop around `decide`, with the stored state in memory. It can be killed and restarted."""
 
     def __init__(self, members: Members, client: AgentClient, policy: Policy) -> None:
         self.members = members
@@ -87,7 +87,7 @@ class Loop:
         self._task = asyncio.create_task(self._run())
 
     async def kill(self) -> None:
-        """End the loop wherever it is; actions that are under way go on at the agents."""
+        """Cancel the loop at any point; the agents finish actions in progress."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -113,13 +113,13 @@ class Loop:
         return Observation(tuple(found[name] for name in names), time.time())
 
     async def _perform(self, action: Action) -> None:
-        if isinstance(action, SetSource):  # on loopback members differ by port instead of by host
+        if isinstance(action, SetSource):  # on loopback, members have one host and different ports
             action = replace(action, host="127.0.0.1", port=self.members.server_ports[action.source])
         with contextlib.suppress(ActionRefusedError, AgentUnreachableError):
             await self.client.act(action)
 
     async def until_healthy(self, seconds: float = 90.0) -> ClusterState:
-        """Wait until every member follows the primary and is complete, and nothing is under way."""
+        """Wait until every member follows the primary and is complete, and no transition is in progress."""
         seen: Observation | None = None
         try:
             async with asyncio.timeout(seconds):
@@ -134,9 +134,9 @@ class Loop:
     async def heal(self, seconds: float = 90.0) -> ClusterState:
         """Wait as `until_healthy` does, and clone members with errant transactions again.
 
-        A primary that dies may have logged transactions that no replica acknowledged. These writes were not
-        acknowledged to their clients either: with `errantPolicy: Quarantine` such a member waits for a person, and this
-        method is the person's decision.
+        A lost primary may have logged transactions that no replica acknowledged, and that were not acknowledged to
+        clients. With `errantPolicy: Quarantine` such a member waits for a decision of the user, which this method
+        makes.
         """
         self.policy = replace(self.policy, reclone=True)
         return await self.until_healthy(seconds)
@@ -156,7 +156,7 @@ class Loop:
 
 
 class Writers:
-    """Tasks that write unique numbers, one at a time each, to the primary of the stored state."""
+    """Tasks that each write one unique number at a time to the primary of the stored state."""
 
     def __init__(self, loop: Loop, count: int) -> None:
         self.history = History()
@@ -208,7 +208,7 @@ async def read_all(members: Members, names: Iterable[str]) -> dict[str, set[int]
 
 
 class Faults:
-    """Faults that a seed chooses, one after the other, each healed before the run ends."""
+    """Faults that a seed chooses, in sequence; all are healed before the run ends."""
 
     def __init__(self, loop: Loop, seed: int) -> None:
         self._loop = loop
@@ -216,7 +216,7 @@ class Faults:
         self.done: list[str] = []
 
     async def inject(self) -> None:
-        """Inject one fault, wait for the cluster to go on, and heal."""
+        """Inject one fault, wait until the cluster accepts writes, and heal the fault."""
         members = self._loop.members
         victim = self._random.choice([self._loop.stored.primary, self._random.choice(members.names)])
         kind = self._random.choice(["kill", "kill_server", "pause"])
@@ -243,7 +243,7 @@ class Faults:
 
 @contextlib.asynccontextmanager
 async def running(members: Members, policy: Policy) -> AsyncGenerator[Loop]:
-    """Bring up a cluster with the operator's loop, the accounts and the table of the writers."""
+    """Run a cluster with the operator's loop, the accounts and the table of the writers."""
     async with members.client() as client:
         loop = Loop(members, client, policy)
         loop.start()
@@ -255,7 +255,7 @@ async def running(members: Members, policy: Policy) -> AsyncGenerator[Loop]:
 
 
 async def prepare(loop: Loop) -> None:
-    """Create accounts and table as soon as there is a primary, and wait until the cluster is healthy."""
+    """Create accounts and table when there is a primary, and wait until the cluster is healthy."""
     async with asyncio.timeout(180):  # a busy machine initializes a database slowly
         while not (loop.stored.primary and loop.stored.transition is None):  # noqa: ASYNC110 - real processes
             await asyncio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Members with real servers on loopback, each an agent process with its own data directory and ports."""
+"""Members with real servers on loopback: agent processes, each with its own data directory and ports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def server_root(server: str = "mariadb-10.11") -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of loopback that nothing listens on."""
+    """Return unused ports of loopback."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -55,7 +55,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Members:
-    """The agents of one cluster, as processes that a test can kill and stop."""
+    """The agents of one cluster, as processes that a test can kill, stop and pause."""
 
     def __init__(
         self, directory: Path, count: int, root: Path, *, flavor: str = "mariadb", archiver_url: str = ""
@@ -117,14 +117,14 @@ class Members:
             os.kill(self.server_pid(name), number)
 
     def kill(self, name: str) -> None:
-        """Kill the agent and its server at once, as a lost Pod."""
+        """Kill the agent and its server with SIGKILL, as when a node is lost."""
         process = self._processes.pop(name)
         self.kill_server(name)
         process.kill()
         process.wait()
 
     def stop(self, name: str) -> None:
-        """End the agent in order, as the deletion of a Pod does."""
+        """Stop the agent with SIGTERM, as the deletion of a Pod does."""
         process = self._processes.pop(name)
         process.terminate()
         process.wait(60)
@@ -158,7 +158,7 @@ class Members:
 def members_of(
     directory: Path, count: int, *, server: str = "mariadb-10.11", archiver_url: str = ""
 ) -> Iterator[Members]:
-    """Run the agents of a cluster for the time of a block."""
+    """Run the agents of a cluster within a `with` block."""
     flavor = server.partition("-")[0]
     members = Members(directory, count, server_root(server), flavor=flavor, archiver_url=archiver_url)
     try:
@@ -171,7 +171,7 @@ def members_of(
 async def until(
     client: AgentClient, member: str, holds: Callable[[MemberState], bool], seconds: float = WAIT_SECONDS
 ) -> MemberState:
-    """Return the report of a member as soon as a condition holds."""
+    """Return the state of a member when a condition holds."""
     state = await client.state(member)
     try:
         async with asyncio.timeout(seconds):
@@ -184,7 +184,7 @@ async def until(
 
 
 async def bootstrap(client: AgentClient, members: Members, epoch: int = 1) -> None:
-    """Make the first member the primary and the others its replicas, with acknowledged commits."""
+    """Make the first member the primary and the others its replicas, with semi-synchronous replication."""
     primary, *replicas = members.names
     for name in members.names:
         await until(client, name, lambda state: state.reachable)
@@ -201,7 +201,7 @@ async def bootstrap(client: AgentClient, members: Members, epoch: int = 1) -> No
 
 
 async def follow(client: AgentClient, members: Members, name: str, source: str, epoch: int) -> None:
-    """Let a member replicate from another, and wait until it does."""
+    """Make a member replicate from another, and wait until it does."""
     action = actions.SetSource(
         member=name, epoch=epoch, source=source, host="127.0.0.1", port=members.server_ports[source]
     )
@@ -211,7 +211,7 @@ async def follow(client: AgentClient, members: Members, name: str, source: str, 
 
 @contextlib.asynccontextmanager
 async def application(members: Members, name: str) -> AsyncGenerator[Any]:
-    """Connect as the application."""
+    """Connect with the application's account."""
     connection = await aiomysql.connect(
         host="127.0.0.1",
         port=members.server_ports[name],

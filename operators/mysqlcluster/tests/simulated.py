@@ -1,4 +1,4 @@
-"""A deterministic data plane: servers and agents in memory that keep the promises of `mysqlcluster.actions`."""
+"""A deterministic data plane: servers and agents in memory with the guarantees of `mysqlcluster.actions`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORIGIN = "00000000-0000-0000-0000-000000000001"
 
 
 class DataPlane:
-    """The members of one cluster; also the source of agents and the agents themselves."""
+    """The members of one cluster; it implements both `AgentSource` and `Agents`."""
 
     def __init__(self, *names: str) -> None:
         self.members = {
@@ -38,7 +38,7 @@ class DataPlane:
         self.down: set[str] = set()
         self.acknowledged = 0
         self.static: set[str] = {"innodb_log_file_size"}
-        """Variables that only a restart changes."""
+        """Variables that change only with a restart."""
         self.actions: list[Action] = []
 
     async def of(self, key, token, authority):

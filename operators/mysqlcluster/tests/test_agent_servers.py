@@ -26,7 +26,7 @@ def three(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
 
 @pytest.fixture(params=["mariadb-10.11", "mysql-9.7"])
 def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
-    """Three members of each flavor, also where time is short."""
+    """Three members of each flavor; these tests are not skipped in short runs."""
     with members_of(tmp_path, 3, server=request.param) as members:
         yield members
 

@@ -1,4 +1,4 @@
-"""Clusters of both forms with one name: one of them owns the children, and the other touches nothing."""
+"""Clusters of both API groups with one name: one cluster owns the children, and the other changes nothing."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ async def test_an_invalid_spec_is_reported_and_does_not_stop_a_failover(world):
 
 
 class Deleting(DataPlane):
-    """Deletes the cluster in the middle of a reconcile."""
+    """A data plane that deletes the cluster during a reconcile."""
 
     world = None
 

@@ -1,4 +1,4 @@
-"""One internal model of both published forms."""
+"""The internal model of both API groups."""
 
 from __future__ import annotations
 

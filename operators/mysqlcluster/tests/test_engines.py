@@ -61,7 +61,7 @@ def test_a_value_with_a_line_break_makes_no_configuration(before: str, letter: s
 
 
 def read_literal(literal: str) -> str:
-    """Return the text of an SQL literal, as servers read it without NO_BACKSLASH_ESCAPES."""
+    """Return the text of an SQL literal, as a server without NO_BACKSLASH_ESCAPES parses it."""
     assert literal[0] == literal[-1] == "'"
     text, rest = "", iter(literal[1:-1])
     for letter in rest:

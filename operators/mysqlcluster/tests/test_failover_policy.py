@@ -1,4 +1,4 @@
-"""What the fields `failover` and `replication` change in the decisions."""
+"""The effect of the fields `failover` and `replication` on decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of clusters end with the clusters."""
+"""Metrics of deleted clusters are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GTID sets: both notations, set algebra held against Python's own sets, and bounds on what is parsed."""
+"""GTID sets: both notations, set operations compared with Python's sets, and limits of the parser."""
 
 from __future__ import annotations
 

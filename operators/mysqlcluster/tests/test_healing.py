@@ -1,4 +1,4 @@
-"""Replication that has stopped for good is healed by a copy of the primary's data."""
+"""A copy of the primary's data repairs a replica whose replication has stopped permanently."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ async def test_writes_go_on_after_the_primary_is_killed(three: Members):
 
 
 async def test_the_checker_finds_the_losses_of_asynchronous_replication(three: Members):
-    """The proof that the other histories can fail: without acknowledgements a forced failover loses writes."""
+    """Without acknowledgements a forced failover loses writes; so the checker can detect losses."""
     asynchronous = policy(three, ack_count=0, force=True)
     async with running(three, asynchronous) as loop:
         old = loop.stored.primary

@@ -1,4 +1,4 @@
-"""Failures that other operators have had, as decisions of this one."""
+"""Failures of other operators, and the decisions of this operator in the same situations."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fenced(name: str, executed: int, **more: object) -> MemberState:
 
 
 def test_a_lagging_primary_makes_no_replica_errant_and_purges_none():
-    """A primary that was read before its replicas seems to lack transactions. One reading is no proof."""
+    """A primary that was read before its replicas seems to lack transactions, so one observation is not enough."""
     behind = replace(primary(), executed=gtids(4))
     first = look(HEALTHY, behind, stopped("db-1", 5), stopped("db-2", 5), reclone=True)
     assert first.store is not None

@@ -58,7 +58,7 @@ def test_an_upgrade_replaces_all_members_and_keeps_the_data(lifecycle: EmbeddedC
 
         after = until(upgraded, "the members were not all upgraded", UPGRADE_SECONDS)
         assert after["currentVersion"].startswith("11.8.")
-        assert after["primary"] != first["primary"]  # it moved to an upgraded replica before its own server changed
+        assert after["primary"] != first["primary"]  # a switchover preceded the replacement of its Pod
         with application(cluster, after["primary"]) as cursor:
             cursor.execute("INSERT INTO items VALUES (3)")
         for member in (each["name"] for each in after["members"]):

@@ -1,4 +1,4 @@
-"""The whole operator on process nodes: Pods with real MariaDB servers that find each other by name."""
+"""The whole operator on process nodes: Pods with real MariaDB servers that connect to each other by DNS name."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CLUSTER = {
 
 @contextlib.contextmanager
 def process_cluster(directory: Path, images: Mapping[str, str]) -> Iterator[EmbeddedCluster]:
-    """Run a cluster whose images are a server's files, by the name of the server, and this Python for the agent."""
+    """Run a cluster with an image of each server's files and of this Python for the agent."""
     made: dict[str, Any] = {}
     for image, server in images.items():
         environment = {
@@ -71,7 +71,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClus
 def operated(
     processes: EmbeddedCluster, manifest: Mapping[str, Any], namespace: str = "shop"
 ) -> Iterator[EmbeddedCluster]:
-    """Run a cluster of three members, and the operator beside it."""
+    """Run a cluster of three members, and the operator in this process."""
     processes.create_namespace(namespace)
     with processes.test(namespace), contextlib.ExitStack() as stack:
         processes.apply(PROJECT / "config" / "crd" / "bases")
@@ -98,7 +98,7 @@ def database(processes: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
 
 
 def until(holds: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
-    """Return what a condition returns as soon as it is true."""
+    """Return the first true result of a condition."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < deadline, what
@@ -152,14 +152,14 @@ def test_a_cluster_of_real_servers_survives_the_death_of_its_primary(database: E
 
 
 def survives_the_death_of_its_primary(database: EmbeddedCluster) -> None:
-    """Kill the primary of a cluster, and check that another one has its data and that it comes back."""
+    """Kill the primary of a cluster; check that another member becomes primary with its data, and that it rejoins."""
     first = until(lambda: healthy(database), "the cluster did not become healthy")
     primary = first["primary"]
     with application(database, primary) as cursor:
         cursor.execute("CREATE TABLE items (id BIGINT PRIMARY KEY)")
         cursor.execute("INSERT INTO items VALUES (1), (2), (3)")
 
-    with cordoned(database):  # a primary that is back within the detection time would stay the primary
+    with cordoned(database):  # a primary that restarts within the detection time would stay the primary
         NodeFaults(database).kill(primary, container="mysql")
         database.delete("pods", primary)
         moved = until(

@@ -1,4 +1,4 @@
-"""Variables of `spec.config`, restarts one at a time, and members that leave."""
+"""Variables of `spec.config`, restarts one at a time, and the removal of members."""
 
 from __future__ import annotations
 

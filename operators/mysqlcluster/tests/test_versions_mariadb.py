@@ -1,4 +1,4 @@
-"""Upgrades of the data on real servers: MariaDB 10.11 to 11.8, and no way back but a copy."""
+"""Upgrades of the data on real servers: MariaDB 10.11 to 11.8, and rollback by a copy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def install(members: Members, name: str, server: str) -> None:
-    """Let the next agent of a member start another server."""
+    """Replace the server that the next agent of a member starts."""
     file = members.directory / f"{name}.json"
     settings = json.loads(file.read_text())
     file.write_text(json.dumps({**settings, "rootDirectory": str(server_root(server))}))
@@ -49,7 +49,7 @@ async def test_a_replica_is_upgraded_in_place_and_goes_back_by_a_copy(tmp_path: 
                 await run(connection, "INSERT INTO items VALUES (2)")
             primary = await client.state("m-0")
             replica = await until(client, "m-1", lambda state: state.executed.contains(primary.executed))
-            assert replica.executed == primary.executed  # the upgrade itself is in no binary log
+            assert replica.executed == primary.executed  # the upgrade is not written to the binary log
 
             members.kill("m-1")
             install(members, "m-1", "mariadb-10.11")

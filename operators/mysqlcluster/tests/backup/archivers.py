@@ -129,7 +129,7 @@ class Archiver:
             return answer.status, await answer.text()
 
     async def until(self, holds: Callable[[ArchiverState], Any], seconds: float = WAIT_SECONDS) -> ArchiverState:
-        """Return the report as soon as a condition holds."""
+        """Return the report when a condition holds."""
         state: ArchiverState | None = None
         try:
             async with asyncio.timeout(seconds):

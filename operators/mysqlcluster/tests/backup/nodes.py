@@ -34,7 +34,7 @@ _numbers = itertools.count(1)
 
 
 class Place(NamedTuple):
-    """A namespace for two clusters, `db` and `copy`, and the local ports that lead to their Pods."""
+    """A namespace for two clusters, `db` and `copy`, and the local ports that forward to their Pods."""
 
     cluster: EmbeddedCluster
     ports: dict[str, int]
@@ -42,8 +42,9 @@ class Place(NamedTuple):
 
 @contextlib.contextmanager
 def place_of(cluster: EmbeddedCluster) -> Iterator[Place]:
-    """Create the namespace, and let operators of this process reach Pods through local ports."""
-    # Finalizers of backups need an operator: a namespace of its own, because the one before may still be terminating.
+    """Create the namespace, and make operators in this process connect to Pods through local ports."""
+    # Each test has its own namespace: the previous one may be terminating, because finalizers of backups need an
+    # operator.
     namespace = f"store-{next(_numbers)}"
     cluster.create_namespace(namespace)
     with cluster.test(namespace), contextlib.ExitStack() as stack:
@@ -62,7 +63,7 @@ def place_of(cluster: EmbeddedCluster) -> Iterator[Place]:
 
 
 def use_ports(ports: dict[str, int]) -> None:
-    """Let the operator in this process reach agents and archivers through local ports."""
+    """Make the operator in this process connect to agents and archivers through local ports."""
     use_agents(HttpsAgentSource(lambda _, member: f"https://localhost:{ports[member]}"))
     use_archivers(lambda key: f"https://localhost:{ports[f'{key.name}-archiver-0']}")
 
@@ -79,7 +80,7 @@ def operator_on(cluster: Cluster) -> Iterator[None]:
 
 
 class OperatorProcess:
-    """The operator as a process of its own, which a test can kill."""
+    """The operator as a separate process, which a test can kill."""
 
     def __init__(self, place: Place, directory: Path) -> None:
         self._log = directory / "operator.log"
@@ -138,7 +139,7 @@ def compact(kind: str, name: str, **spec: Any) -> dict[str, Any]:
 
 
 def s3_in_pod(cluster: Cluster) -> dict[str, Any]:
-    """Run an S3 server in a Pod, and return a target in it with the name of its Secret."""
+    """Run an S3 server in a Pod, and return a target on it, with the name of its Secret."""
     made = subprocess.run(
         [sys.executable, str(ROOT / "hack/s3_server.py")], capture_output=True, text=True, timeout=900
     )
@@ -196,14 +197,14 @@ def is_running(cluster: Cluster, name: str, kind: str = KIND) -> bool:
 
 
 def next_second(cursor: Any) -> datetime:
-    """Wait for the server's clock to enter another second, and return it."""
+    """Wait for the next second of the server's clock, and return it."""
     cursor.execute("DO SLEEP(1.05 - MOD(UNIX_TIMESTAMP(NOW(6)), 1))")
     cursor.execute("SELECT UNIX_TIMESTAMP()")
     return datetime.fromtimestamp(int(cursor.fetchone()[0]), UTC)
 
 
 def reaches(cluster: Cluster, point: datetime) -> bool:
-    """Return whether the archive of `db` reaches a time."""
+    """Return whether the archive of `db` is complete until a time."""
     to = (status(cluster, KIND, "db").get("backup") or {}).get("recoverableTo")
     return bool(to) and datetime.fromisoformat(to) >= point
 
@@ -214,7 +215,7 @@ def numbers(cursor: Any) -> list[int]:
 
 
 def holds_secret(value: object) -> bool:
-    """Return whether a value has a credential of the target or the key."""
+    """Return whether a value contains a credential of the target or the encryption key."""
     text = json.dumps(value, default=str)
     secrets = (KEYS["secretAccessKey"], ENCRYPTION_KEY)
     return any(each in text or base64.b64encode(each.encode()).decode() in text for each in secrets)

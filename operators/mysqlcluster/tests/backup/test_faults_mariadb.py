@@ -1,4 +1,4 @@
-"""Faults while real servers are backed up: killed agents and archivers, another member, and gaps."""
+"""Faults during backups of real servers: killed agents and archivers, a change of the member, and gaps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_gap_is_reported_by_name_and_a_restore_across_it_is_refused(one:
                 await writer.create()
                 await archiver.back_up("first", "m-0")
                 await writer.next_second()
-                for _ in range(3):  # a restart begins another segment
+                for _ in range(3):  # each restart begins another segment
                     await writer.write(5)
                     reached = writer.committed[-1][1]
                     await archiver.until(lambda state, reached=reached: reached in state.position.split(","))

@@ -1,4 +1,4 @@
-"""Histories of writes under faults while backups are taken: what is restored is what the members have."""
+"""Histories of writes under faults during backups: a restored cluster has the same rows as the members."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def three(tmp_path: Path):
 
 
 class Backups:
-    """The operator's part in backups: the member that the archive follows, and one full backup after the other."""
+    """The tasks of the operator in backups: it chooses the member that the archive follows, and takes full backups."""
 
     def __init__(self, loop: Loop, archiver: Archiver) -> None:
         self._loop = loop
@@ -47,7 +47,7 @@ class Backups:
         self._source = ""
         self.statuses: list[MySQLBackupStatus] = []
         self.wanted = True
-        """Whether another backup begins after the last one."""
+        """Whether another backup starts after the current one."""
 
     async def member(self) -> str:
         seen = await self._loop.observe()
@@ -58,7 +58,7 @@ class Backups:
 
     async def run(self) -> None:
         while True:
-            with contextlib.suppress(aiohttp.ClientError, OSError):  # the archiver is killed at times
+            with contextlib.suppress(aiohttp.ClientError, OSError):  # the test sometimes kills the archiver
                 await self._step()
             await asyncio.sleep(POLL_SECONDS)
 

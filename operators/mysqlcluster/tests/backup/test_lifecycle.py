@@ -1,4 +1,4 @@
-"""Phases of a backup, times of schedules, and the member that is read. Pure functions."""
+"""Phases of a backup, times of schedules, and the choice of the member to read. Pure functions."""
 
 from __future__ import annotations
 

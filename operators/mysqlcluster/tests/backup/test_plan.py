@@ -1,4 +1,4 @@
-"""Plans of restores, gaps, abandoned transactions, and what retention removes."""
+"""Plans of restores, gaps, abandoned transactions, and the segments that retention removes."""
 
 from __future__ import annotations
 

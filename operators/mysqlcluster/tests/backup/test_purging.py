@@ -84,7 +84,7 @@ async def caught_up(client: AgentClient, primary: str, *replicas: str) -> str:
 
 
 async def restarted(client: AgentClient, members: Members, name: str) -> None:
-    """Kill the server of a member, which begins another binary log then."""
+    """Kill the server of a member, so that it starts another binary log."""
     starts = (await client.state(name)).starts
     members.kill_server(name)
     await until(client, name, lambda state: state.server_up and state.starts > starts)
@@ -102,7 +102,7 @@ async def test_a_server_deletes_what_the_archive_has_and_replicas_go_on(three: M
             await run(connection, "INSERT INTO items VALUES (1)")
         await follow(client, three, "m-1", "m-0", 1)
         await caught_up(client, "m-0", "m-1", "m-2")
-        await restarted(client, three, "m-1")  # the third file: the second one holds the write
+        await restarted(client, three, "m-1")  # starts the third file; the second one contains the write
         first, second, third = logs(three, "m-1")
         late = str((await client.state("m-1")).executed)
 

@@ -48,7 +48,7 @@ def archiver_of(directory: Path, members: Members, archive: Any, source: Any = N
 
 
 class Writer:
-    """Writes rows, and knows the GTID and the second of each commit."""
+    """Writes rows, and records the GTID and the second of each commit."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -65,7 +65,7 @@ class Writer:
             self.committed.append((number, gtid, now))
 
     async def next_second(self) -> int:
-        """Wait for the server's clock to enter another second, and return it."""
+        """Wait for the next second of the server's clock, and return it."""
         await run(self._connection, "DO SLEEP(1.05 - MOD(UNIX_TIMESTAMP(NOW(6)), 1))")
         ((now,),) = await run(self._connection, "SELECT UNIX_TIMESTAMP()")
         return int(now)
@@ -81,7 +81,7 @@ async def writing(members: Members, name: str) -> AsyncGenerator[Writer]:
 
 
 async def restored(directory: Path, source: dict[str, Any], **point: str) -> tuple[list[int], MemberState, float]:
-    """Restore into a new member; returns its rows, its state, and the seconds that it took."""
+    """Restore into a new member; return its rows, its state, and the duration in seconds."""
     new = Path(tempfile.mkdtemp(dir=directory))
     placeholder = Members(new / "unused", 1, Path("/"))
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""The README's figures of restores come from the report of `hack/measure_restore.py`."""
+"""The figures of restores in the README match the report of `hack/measure_restore.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scheduled backups of both forms of the API on process nodes, to an S3 server with encryption and to a volume."""
+"""Scheduled backups of both API groups on process nodes, to an S3 server with encryption and to a volume."""
 
 from __future__ import annotations
 

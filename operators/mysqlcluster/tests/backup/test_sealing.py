@@ -1,4 +1,4 @@
-"""Sealed streams: what is read is what was written, and every change of a stored byte is found."""
+"""Sealed streams: a read returns the written bytes, and every change of a stored byte is detected."""
 
 from __future__ import annotations
 

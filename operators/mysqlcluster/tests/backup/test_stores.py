@@ -1,4 +1,4 @@
-"""Targets: one of two processes creates an object, and two archivers of one target lose nothing."""
+"""Targets: only one of two processes creates an object, and two archivers of one target lose no transaction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_two_archivers_of_one_target_lose_nothing(one: Members, tmp_path: 
                 await second.follow("m-0")
                 for _ in range(30):
                     await writer.write(5)
-                    await asyncio.sleep(0.05)  # other rounds of both archivers
+                    await asyncio.sleep(0.05)  # both archivers run more rounds
                 end = writer.committed[-1][1]
                 reached = await writer.next_second()
             for each in (first, second):

@@ -1,4 +1,4 @@
-"""Breadth-first search through all worlds that a model can reach."""
+"""Breadth-first search through all states (worlds) that a model can reach."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Found(NamedTuple):
     violation: str = ""
     trace: tuple[str, ...] = ()
     reached: int = 0
-    """Worlds for which the goal held."""
+    """The number of worlds in which the goal holds."""
     complete: bool = True
-    """Every world within the limits was visited."""
+    """Whether every world within the limits was visited."""
 
 
 def search(model: Model, first: World, *, most: int, goal: Callable[[World], bool] = lambda _: False) -> Found:
-    """Visit the worlds by distance from the first; stop at the first violation, or after `most` worlds."""
+    """Visit the worlds by distance from the first; stop at the first violation or after `most` worlds."""
     came: dict[World, tuple[World, str] | None] = {first: None}
     queue = deque([first])
     reached = 0

@@ -1,4 +1,4 @@
-"""No interleaving of small clusters loses an acknowledged transaction, and each planted error is found."""
+"""No interleaving of small clusters loses an acknowledged transaction, and the search finds each injected error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .world import Limits, Member, Model, World, decided, start
 
 @pytest.fixture(autouse=True)
 def _forget_decisions():
-    """A planted error changes decisions, which the model remembers."""
+    """Clear the model's cache of decisions, because injected errors change them."""
     decided.cache_clear()
     yield
     decided.cache_clear()
@@ -79,7 +79,7 @@ def test_a_change_of_size_in_which_members_fail_loses_nothing(members, before, w
 
 
 class CommitsThatWait(Model):
-    """The policy degrades, and commits of a primary wait in every view."""
+    """The policy has `degrade_to_async`, and each observation shows waiting commits on the primary."""
 
     def __init__(self, count, limits):
         super().__init__(count, limits)
@@ -121,14 +121,14 @@ def test_no_longer_interleaving_does_either(members, operators, limits):
 
 
 class AgentsWithoutEpochs(Model):
-    """Agents act on requests of old epochs."""
+    """Agents perform actions of old epochs."""
 
     def accepts(self, member, action):
         return True
 
 
 class FencesThatDoNotHold(Model):
-    """The I/O thread goes on after a fence is reported."""
+    """The I/O thread continues after the agent reports a fence."""
 
     def fenced(self, member):
         return member
@@ -139,7 +139,7 @@ class FencesThatDoNotHold(Model):
 
 
 class RestartsThatForget(Model):
-    """A restart discards what was received, and the member still counts as complete."""
+    """A restart discards received transactions, but the member still counts as complete."""
 
     def _faults(self, world):
         for text, after in super()._faults(world):
@@ -195,7 +195,7 @@ def test_counting_a_member_that_has_lost_its_data_is_found(monkeypatch):
 
 def test_a_promotion_before_the_choice_is_stored_is_found(monkeypatch):
     def promote_at_once(state, transition, electable, seen):
-        """Two operators whose views differ choose different members."""
+        """Two operators with different observations choose different members."""
         best = max(electable, key=lambda member: (member.received.count, len(electable), member.name))
         if len(electable) > 2:
             best = min(electable, key=lambda member: member.name)

@@ -1,9 +1,9 @@
-"""An abstract world for the state machine: servers, agents and operators as small hashable values.
+"""A model of the state machine's environment: servers, agents and operators as small hashable values.
 
-The servers follow the promises in `mysqlcluster.observation` and `mysqlcluster.actions`. A transaction is a bit; a log is
-a set of bits. Replication copies one transaction at a time, and an acknowledgement counts from then on, even if the
-source hears of it much later. Operators see a snapshot in which any member may be missing, act on it at any later time,
-and may be stopped between any two of their effects.
+The servers have the guarantees in `mysqlcluster.observation` and `mysqlcluster.actions`. A transaction is a bit; a log
+is a set of bits. Replication copies one transaction at a time, and an acknowledgement counts from then on, even if the
+source receives it much later. Operators read a snapshot in which any member may be missing, act on it at any later
+time, and may stop between any two of their effects.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Member(NamedTuple):
     role: Role = Role.NONE
     log: int = 0
     source: int = NOBODY
-    """The source that the I/O thread receives from; NOBODY when it is stopped."""
+    """The source that the I/O thread receives from; `NOBODY` when it is stopped."""
     acknowledges: bool = False
     ack_count: int = 0
     complete: bool = True
     promoted: int = 1
-    """The epoch that the member was promoted in last."""
+    """The epoch in which the member was last promoted."""
     drained: bool = False
     connected: bool = True
-    """The network reaches this member: a partition, or a process that is stopped for a while."""
+    """Whether the member is reachable; False during a network partition or while its process is paused."""
 
     @property
     def answers(self) -> bool:
@@ -68,10 +68,10 @@ class World(NamedTuple):
     version: int
     operators: tuple[Operator, ...]
     acks: tuple[tuple[int, int], ...] = ()
-    """For each transaction its writer, and a bit for each member that has acknowledged it."""
+    """For each transaction the member that wrote it, and a bit for each member that has acknowledged it."""
     acked: int = 0
     promoted: int = 1
-    """Highest epoch that a member was promoted in."""
+    """Highest epoch in which a member was promoted."""
     faults: int = 0
     looks: int = 0
     lost_disks: int = 0
@@ -80,11 +80,11 @@ class World(NamedTuple):
 class Limits(NamedTuple):
     writes: int
     faults: int
-    """Crashes, restarts of operators with work under way, and lost disks, in all."""
+    """Total of crashes, restarts of operators with pending effects, and lost disks."""
     disks: int = 0
     versions: int = 12
     missing: int = 1
-    """Members that may be missing in a snapshot although they live."""
+    """The number of running members that may be missing in a snapshot."""
 
 
 class ViolationError(AssertionError):
@@ -100,7 +100,8 @@ def policy_for(count: int) -> Policy:
 
 
 def start(count: int, operators: int, *, quorum: int | None = None) -> World:
-    """A healthy cluster in epoch 1 whose first member is the primary; members beyond the quorum replicate only."""
+    """Return a healthy cluster in epoch 1; the first member is the primary, members beyond the quorum only
+    replicate."""
     voters = count if quorum is None else quorum
     acks = voters // 2
     members = [Member(role=Role.PRIMARY, ack_count=acks)]
@@ -147,7 +148,7 @@ def decided(policy: Policy, state: ClusterState, members: tuple[MemberState, ...
 
 
 class Model:
-    """The successors of a world, and what must hold in each; subclasses change one promise or rule."""
+    """The successors of a world, and the invariants of each; subclasses change one guarantee or rule."""
 
     def __init__(self, count: int, limits: Limits, *, wanted: int | None = None, switch_to: str = "") -> None:
         self.policy = evolve(policy_for(wanted or count), switch_to=switch_to)
@@ -236,7 +237,7 @@ class Model:
         if isinstance(effect, ClusterState):
             world = with_operator(world, index, Operator())
             if operator.read != world.version:
-                return world  # a conflict: it looks again
+                return world  # a conflict: the operator reads again
             if effect.epoch < world.state.epoch:
                 raise ViolationError(f"the stored epoch falls from {world.state.epoch} to {effect.epoch}")
             return world._replace(state=effect, version=world.version + 1)
@@ -290,7 +291,7 @@ class Model:
         return member._replace(source=NOBODY, role=Role.NONE if member.role is Role.REPLICA else member.role)
 
     def settled(self, world: World) -> World:
-        """Acknowledge what has gathered enough acknowledgements, and check the invariants."""
+        """Mark transactions with enough acknowledgements as acknowledged to the client, and check the invariants."""
         acked = world.acked
         for bit, (writer, voters) in enumerate(world.acks):
             member = world.members[writer]
