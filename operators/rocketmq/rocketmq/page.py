@@ -1,4 +1,4 @@
-"""A read-only page of the operator: Brokers, their groups and masters, and what consumers have not read."""
+"""A read-only web page of the operator: Brokers, their groups and masters, and the lag of consumer groups."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rocketmq.metrics import BrokerSamples
 __all__ = ["ADDRESS_VARIABLE", "page", "serve_page"]
 
 ADDRESS_VARIABLE = "ROCKETMQ_PAGE_ADDRESS"
-"""The environment variable with the address of the page, such as `127.0.0.1:8090`; without it there is no page."""
+"""The environment variable with the address of the page, such as `127.0.0.1:8090`; without it the page is off."""
 REFRESH_SECONDS = 5
 MAX_LAG_ROWS = 100
-"""Consumer groups and topics of a Broker that the page shows: those with the largest lag."""
+"""Most consumer groups and topics of a Broker on the page; the page shows those with the largest lag."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -34,7 +34,7 @@ Samples = Sequence[tuple[Key, BrokerSamples]]
 
 
 def page(brokers: Samples) -> str:
-    """Return the page in HTML; all values are escaped."""
+    """Return the page as HTML; all values are escaped."""
     content = "".join(_broker(key, samples) for key, samples in brokers)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>RocketMQ</title>'

@@ -1,4 +1,4 @@
-"""The work of each phase of a TopicTransfer; each can be repeated, so a transfer goes on after an interruption."""
+"""The work of each phase of a TopicTransfer. Each phase is idempotent, so a transfer resumes after an interruption."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TransferWork:
         self._name_servers = name_servers
 
     async def perform(self, phase: Phase, now: datetime) -> Outcome:
-        """Perform the work of a phase at a time.
+        """Perform the work of one phase.
 
         Raises:
             RemotingError: a server refuses, or does not answer in time.
@@ -73,9 +73,9 @@ class TransferWork:
         return (await broker.topic_configs()).get(self._topic)
 
     async def _prepare(self, sources: tuple[str, ...], targets: tuple[str, ...]) -> Outcome:
-        """Read the permission of the source, and whether the topic on the target will be the transfer's own.
+        """Read the permission of the source, and whether the transfer will create the topic on the target.
 
-        The second one is stored before the topic is created, so that a transfer which ends in between can be undone.
+        The status stores this before the topic is created, so that an interrupted transfer can be undone.
         """
         found = [config for address in sources if (config := await self._config_at(address)) is not None]
         if not found:
@@ -116,9 +116,9 @@ class TransferWork:
         return NOTHING
 
     async def _drain(self, brokers: tuple[str, ...]) -> Drain:
-        """Return what is left of the topic on some brokers.
+        """Return the remaining messages of the topic on some brokers.
 
-        A group that has read the topic on one broker reads it on all, also where it has no offsets yet.
+        A consumer group that has read the topic on one broker counts on all brokers, even without offsets there.
         """
         readers: set[str] = set()
         end = lag = 0
@@ -147,7 +147,7 @@ class TransferWork:
         return NOTHING
 
     async def _undo(self, targets: tuple[str, ...], now: datetime) -> Outcome:
-        """Delete the topic on the target, if the transfer has created it, when no message is left there."""
+        """Delete the topic on the target, if the transfer has created it and no message remains there."""
         if not self._transfer.status.created:
             return NOTHING
         await self._stop_write(targets)
@@ -158,7 +158,7 @@ class TransferWork:
 
 
 def _masters(info: ClusterInfo, cluster: str) -> tuple[tuple[str, ...], str]:
-    """Return the addresses of the masters of a cluster, and why they cannot be had."""
+    """Return the addresses of the masters of a cluster, and why they are not available."""
     names = info.clusters.get(cluster, ())
     if not names:
         return (), f"the name servers know no cluster {cluster}"

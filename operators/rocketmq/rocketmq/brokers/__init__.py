@@ -1,1 +1,1 @@
-"""Brokers in groups: the stages Finalize, PreConfig, Sync and Status as pure functions, and their effects."""
+"""Broker groups: the stages Finalize, PreConfig, Sync and Status as pure functions, and their effects."""

@@ -1,4 +1,4 @@
-"""The number of groups that the load calls for: by messages per second and by use of the disk. Pure functions."""
+"""The number of groups for the current load: messages per second and disk usage. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rocketmq.brokers.observation import MemberState, Observation
 __all__ = ["Scaling", "autoscale"]
 
 STABILIZATION_SECONDS = 600
-"""Time that fewer groups must be enough before one leaves."""
+"""Time for which fewer groups must be sufficient before a group is removed."""
 SPARE_SHARE = 0.8
-"""Share of the targets that the groups which stay may reach when one leaves."""
+"""A group is removed only if the other groups then stay below this share of the targets."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The number of groups to have, why, and since when fewer would be enough."""
+    """The desired number of groups, the reason, and the time since which fewer groups are sufficient."""
 
     size: int
     below_since: datetime | None = None
@@ -27,11 +27,11 @@ class Scaling:
 
 
 def autoscale(broker: Broker, seen: Observation) -> Scaling:
-    """Return the number of groups of a Broker; its present number while it must not change.
+    """Return the desired number of groups of a Broker; its current number while it must not change.
 
-    Groups are added at once, as many as the rate of messages needs, or one when the disks are fuller than their target.
-    One group at a time leaves, after fewer groups were enough for `STABILIZATION_SECONDS`. Nothing changes while a
-    group is new, leaves or has no master, because the load of the others is then no measure.
+    Groups are added immediately: as many as the message rate needs, or one if disk usage exceeds its target. One group
+    at a time is removed, after fewer groups were sufficient for `STABILIZATION_SECONDS`. The number does not change
+    while a group is new, is being removed or has no master, because the load of the others is then not representative.
     """
     spec, size = broker.spec.autoscaling, broker.spec.size
     if not spec.enabled or spec.min_groups is None or spec.max_groups is None:

@@ -1,4 +1,4 @@
-"""The Kubernetes objects of a Broker: PreConfig makes the ConfigMaps, Sync the Services and StatefulSets."""
+"""The Kubernetes objects of a Broker: PreConfig creates the ConfigMaps, Sync the Services and StatefulSets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rocketmq.remoting.properties import write_properties
 __all__ = ["RESTART_HASH", "budget", "config_map", "service", "stateful_set"]
 
 RESTART_HASH = "rocketmq.daocloud.io/restart-hash"
-"""The annotation of a StatefulSet and of its Pod with the hash of what needs a restart."""
+"""The annotation of a StatefulSet and its Pod with the hash of the settings that need a restart."""
 GRACE_SECONDS = 60
 
 
@@ -38,14 +38,14 @@ def config_map(broker: Broker, group: int, endpoints: Endpoints, *, writable: bo
 
 
 def service(broker: Broker) -> Service:
-    """Return the headless Service, which gives every member a stable name."""
+    """Return the headless Service, which gives every member a stable DNS name."""
     name, ports = broker.metadata.name, broker.spec.ports
     listed = {"broker": ports.listen, "ha": ports.ha, "dledger": ports.dledger, "metrics": ports.metrics}
     return headless(_metadata(broker, service_name(name), labels_for(name)), listed)
 
 
 def budget(broker: Broker, group: int) -> PodDisruptionBudget:
-    """Return the budget of a group: evictions take one member at a time, and none of a group that has one."""
+    """Return the PodDisruptionBudget of a group: one member at a time, or none if the group has only one."""
     name = broker.metadata.name
     labels = {**labels_for(name), "rocketmq.daocloud.io/group": str(group)}
     return PodDisruptionBudget(
@@ -58,7 +58,7 @@ def budget(broker: Broker, group: int) -> PodDisruptionBudget:
 
 
 def stateful_set(broker: Broker, member: Member, endpoints: Endpoints) -> StatefulSet:
-    """Return the StatefulSet of a member; it has one Pod, and the operator decides when to change it."""
+    """Return the StatefulSet of a member; it has one Pod, and the operator decides when to update it."""
     name, pod = broker.metadata.name, _pod(broker, member)
     hashed = {RESTART_HASH: restart_hash(settings_of(broker, member, endpoints), to_dict(pod))}
     metadata = _metadata(broker, member.stateful_set(name), labels_for(name, member))

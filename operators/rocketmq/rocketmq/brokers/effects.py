@@ -31,10 +31,10 @@ class Effects:
         self._servers = servers
         self._endpoints = endpoints
         self.joined: set[int] = set()
-        """Groups whose topics were copied."""
+        """The groups to which all topics were copied."""
 
     async def perform(self, steps: tuple[Step, ...]) -> tuple[str, ...]:
-        """Perform the steps in order and return what went wrong; the next reconcile tries it again."""
+        """Perform the steps in order and return the error messages; the next reconcile repeats failed steps."""
         problems: list[str] = []
         for step in steps:
             try:

@@ -1,4 +1,4 @@
-"""Reads what consumer groups and topics of a Broker do, for its metrics."""
+"""Reads the lag of consumer groups and the ends of topics of a Broker, for its metrics."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rocketmq.topics import SYSTEM_GROUPS, is_system_topic
 __all__ = ["read_load"]
 
 MAX_SERIES = 2000
-"""Consumer groups, and topics, beyond which a broker's further ones are not read."""
+"""Most consumer groups, and most topics, that are read from a broker."""
 
 Load = tuple[dict[tuple[str, str], int], dict[str, int]]
 
 
 async def read_load(servers: Servers, masters: Sequence[str]) -> Load:
-    """Return the messages that are not read, by consumer group and topic, and the ends of topics, of all masters.
+    """Return the lag by consumer group and topic, and the ends of topics, over all masters.
 
     Raises:
         RemotingError: a master does not answer.

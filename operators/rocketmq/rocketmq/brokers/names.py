@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 LABEL = "rocketmq.daocloud.io/broker"
-"""The label that names the Broker a child belongs to."""
+"""The label with the name of the Broker of a child."""
 GROUP_LABEL = "rocketmq.daocloud.io/group"
 """The label with the number of the group."""
 MEMBER_LABEL = "rocketmq.daocloud.io/member"
@@ -30,7 +30,7 @@ MEMBER_LABEL = "rocketmq.daocloud.io/member"
 
 @dataclass(frozen=True, order=True)
 class Member:
-    """A member of a group: both are numbers from 0."""
+    """A member of a group: the number of the group and of the member, from 0."""
 
     group: int
     index: int
@@ -73,5 +73,5 @@ def labels_for(broker: str, member: Member | None = None) -> Mapping[str, str]:
 
 
 def members_of(broker: Broker, group: int) -> tuple[Member, ...]:
-    """Return the members that a group has by the spec."""
+    """Return the members of a group according to the spec."""
     return tuple(Member(group, index) for index in range(members_per_group(broker.spec)))

@@ -1,4 +1,4 @@
-"""What the operator sees of the members of a Broker, as frozen values."""
+"""The observed state of the members of a Broker, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GroupState", "MemberState", "Observation", "drained_work"]
 
 @dataclass(frozen=True)
 class MemberState:
-    """One member: its Pod, and what its broker reports."""
+    """One member: its Pod, and the report of its broker."""
 
     member: Member
     exists: bool = False
@@ -21,12 +21,12 @@ class MemberState:
     outdated: bool = False
     """Whether its StatefulSet differs from the spec, so that it must restart."""
     ready: bool = False
-    """Whether its Pod is the newest and ready."""
+    """Whether its Pod has the newest template and is ready."""
     answers: bool = False
     """Whether its broker answers."""
     is_master: bool = False
     offset: int = -1
-    """End of its commit log."""
+    """The end offset of its commit log."""
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     version: str = ""
     address: str = ""
@@ -34,7 +34,7 @@ class MemberState:
     put_tps: float = 0.0
     disk_percent: float = 0.0
     delayed: int = 0
-    """Messages that the broker delivers later, to itself."""
+    """Scheduled (delayed) messages that the broker has not delivered yet."""
 
     @property
     def usable(self) -> bool:
@@ -46,26 +46,26 @@ class MemberState:
 class GroupState:
     """The members of one group.
 
-    The offset of the master is read before those of the other members, so a member whose offset is not smaller holds
-    all that the master had acknowledged at that time.
+    The offset of the master is read before those of the other members, so a member whose offset is not smaller has all
+    messages that the master had acknowledged at that time.
     """
 
     index: int
     members: tuple[MemberState, ...]
     in_sync: frozenset[Member] | None = None
-    """The members in sync as the controllers report them; `None` where the offsets decide."""
+    """The in-sync members that the controllers report; `None` if the offsets determine them."""
     lag: int | None = None
-    """Messages that consumers have not read; read of groups that are drained alone."""
+    """Messages that consumers have not read; known only for groups that are drained."""
 
     @property
     def master(self) -> MemberState | None:
-        """The member that accepts messages; `None` when there is none, or more than one claims to be it."""
+        """The member that accepts messages; `None` if no member, or more than one, reports to be the master."""
         found = [each for each in self.members if each.answers and each.is_master]
         return found[0] if len(found) == 1 else None
 
     @property
     def synchronous(self) -> tuple[MemberState, ...]:
-        """The members that hold all acknowledged messages, the master included."""
+        """The members with all acknowledged messages, including the master."""
         master = self.master
         if master is None:
             return ()
@@ -96,12 +96,12 @@ class Observation:
     """The name servers that answer."""
 
     def group(self, index: int) -> GroupState:
-        """Return a group; an empty one if it was not observed."""
+        """Return a group; an empty group if it was not observed."""
         found = [each for each in self.groups if each.index == index]
         return found[0] if found else GroupState(index, ())
 
 
 def drained_work(group: GroupState) -> int | None:
-    """Return the messages that keep a group from being removed; `None` when they are unknown."""
+    """Return the number of messages that prevent the removal of a group; `None` if it is unknown."""
     master = group.master
     return None if master is None or group.lag is None else group.lag + master.delayed

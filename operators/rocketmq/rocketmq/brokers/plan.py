@@ -1,4 +1,4 @@
-"""The stage Sync as a pure function: what to do next for the groups of a Broker, and what waits for what."""
+"""The stage Sync as a pure function: the next steps for the groups of a Broker, and the reasons of waiting steps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ApplyMember", "Configure", "CopyTo", "HandOver", "Plan", "RemoveGrou
 DRAIN_QUIET_SECONDS = 40
 """Time without a new message before a drained group is removed.
 
-Producers read routes every 30 seconds and send until then, because a broker does not refuse their messages.
+Producers read routes every 30 seconds and send to the group until then, because a broker does not refuse messages.
 """
 
 
 @dataclass(frozen=True)
 class ApplyMember:
-    """Create the StatefulSet of a member, or change it, which restarts the member."""
+    """Create the StatefulSet of a member, or update it, which restarts the member."""
 
     member: Member
     reason: str
@@ -30,14 +30,14 @@ class ApplyMember:
 
 @dataclass(frozen=True)
 class RemoveMember:
-    """Delete the StatefulSet of a member of a group that has fewer members by the spec."""
+    """Delete the StatefulSet of a member that the spec no longer has."""
 
     member: Member
 
 
 @dataclass(frozen=True)
 class HandOver:
-    """Let another member become the master before the master restarts."""
+    """Make another member the master before the master restarts."""
 
     master: Member
     to: Member
@@ -53,7 +53,7 @@ class Configure:
 
 @dataclass(frozen=True)
 class CopyTo:
-    """Copy topics and subscription groups from a master to that of a new group."""
+    """Copy topics and subscription groups from a master to the master of a new group."""
 
     source: Member
     target: Member
@@ -72,22 +72,22 @@ Step = ApplyMember | RemoveMember | HandOver | Configure | CopyTo | RemoveGroup
 
 @dataclass(frozen=True)
 class Plan:
-    """The next steps, which groups are new or leave, and what waits."""
+    """The next steps, the groups that are new or being removed, and the reason of a waiting step."""
 
     steps: tuple[Step, ...] = ()
     joined: frozenset[int] = frozenset()
     drains: Mapping[int, DrainStatus] = field(default_factory=dict[int, DrainStatus])
     waiting: str = ""
-    """What a rolling restart or a change of size waits for."""
+    """The condition that a rolling restart or a change of size waits for."""
 
 
 def plan(broker: Broker, seen: Observation, endpoints: Endpoints) -> Plan:
-    """Return what to do next.
+    """Return the next steps for a Broker.
 
     Args:
         broker: the Broker, with the status of the last reconcile.
-        seen: the groups of the spec and those that leave.
-        endpoints: the name servers and controllers that the members shall know.
+        seen: the groups of the spec and those that are being removed.
+        endpoints: the name servers and controllers of the members.
     """
     known = {each.name: each for each in broker.status.groups}
     joined, copies = _joining(broker, seen, known)
@@ -120,7 +120,7 @@ def _missing(broker: Broker, seen: Observation) -> Iterator[Step]:
 
 
 def _configuration(broker: Broker, seen: Observation, endpoints: Endpoints) -> Iterator[Step]:
-    """Yield the settings that running brokers do not have yet; a group that leaves is made read-only so."""
+    """Yield the settings that running brokers lack; this also makes a group that is removed read-only."""
     for group in seen.groups:
         writable = group.index < broker.spec.size
         for each in group.members:
@@ -135,13 +135,13 @@ def _configuration(broker: Broker, seen: Observation, endpoints: Endpoints) -> I
 def _joining(
     broker: Broker, seen: Observation, known: Mapping[str, GroupStatus]
 ) -> tuple[frozenset[int], tuple[Step, ...]]:
-    """Return the groups that have the topics of the others, and the copies that are missing."""
+    """Return the groups that have the topics of the others, and the steps for the missing copies."""
     wanted = range(broker.spec.size)
     before = {index for index in wanted if (found := known.get(_name(broker, index))) and found.joined}
     source = _source(broker, seen, before)
     fresh = [index for index in wanted if index not in before and seen.group(index).master is not None]
     if source is None:
-        # The first group of all has nothing to copy.
+        # The first group has no group to copy from.
         first = frozenset(fresh[:1]) if not before else frozenset[int]()
         return frozenset(before) | first, ()
     copies = [
@@ -151,7 +151,7 @@ def _joining(
 
 
 def _source(broker: Broker, seen: Observation, joined: set[int]) -> Member | None:
-    """Return the member to copy from: that of `scalePodName`, or the master of the first group that has joined."""
+    """Return the member to copy from: `scalePodName`, or the master of the first group that has joined."""
     chosen = broker.spec.scale_pod_name
     for group in seen.groups:
         for each in group.members:
@@ -162,7 +162,7 @@ def _source(broker: Broker, seen: Observation, joined: set[int]) -> Member | Non
 
 
 def _drain(group: GroupState, before: GroupStatus | None, seen: Observation) -> DrainStatus:
-    """Return how long no message has come to a group that leaves."""
+    """Return the progress of the drain of a group: since when no message has arrived."""
     master = group.master
     offset = master.offset if master is not None else -1
     old = before.drain if before is not None else None
@@ -193,7 +193,7 @@ def _drain_text(seen: Observation, drains: Mapping[int, DrainStatus]) -> str:
 
 
 def _roll(broker: Broker, seen: Observation) -> tuple[tuple[Step, ...], str]:
-    """Return the next restart or removal of a member; groups follow one another."""
+    """Return the next restart or removal of a member, one group at a time."""
     for group in seen.groups:
         if group.index >= broker.spec.size:
             continue
@@ -217,7 +217,7 @@ def _roll(broker: Broker, seen: Observation) -> tuple[tuple[Step, ...], str]:
 def _next(
     broker: Broker, group: GroupState, surplus: list[MemberState], outdated: list[MemberState]
 ) -> tuple[Step, ...]:
-    """Return the step for a healthy group: replicas first, the master last and after a hand-over."""
+    """Return the steps for a healthy group: replicas first, the master last after a leadership transfer."""
     master = group.master
     assert master is not None
     leaving = [each for each in surplus if each is not master]

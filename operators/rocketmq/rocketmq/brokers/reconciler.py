@@ -30,13 +30,13 @@ from rocketmq.metrics import METRICS
 __all__ = ["reconcile_broker"]
 
 BUSY_SECONDS = 1.0
-"""Time until the next look while something changes."""
+"""Time until the next reconcile during a change."""
 STEADY_SECONDS = 10.0
-"""Time until the next look at a Broker at which nothing changes."""
+"""Time until the next reconcile of a Broker without changes."""
 
 
 async def reconcile_broker(broker: Broker, ctx: Context) -> Result:
-    """Bring a Broker one or more steps nearer to its spec, and report what it is."""
+    """Perform the next steps towards the spec of a Broker, and report its status."""
     source = servers()
     endpoints = endpoints_of(broker, ctx)
     await pre_config(broker, endpoints, ctx)
@@ -55,7 +55,7 @@ async def reconcile_broker(broker: Broker, ctx: Context) -> Result:
 
 
 async def _scale(broker: Broker, scaling: Scaling, ctx: Context) -> None:
-    """Write the number of groups that autoscaling chose, as a HorizontalPodAutoscaler does."""
+    """Write the number of groups that autoscaling chose to `spec.size`."""
     if scaling.size == broker.spec.size:
         return
     metadata = {"resourceVersion": broker.metadata.resource_version}
@@ -66,7 +66,7 @@ async def _scale(broker: Broker, scaling: Scaling, ctx: Context) -> None:
 
 
 def endpoints_of(broker: Broker, ctx: Context) -> Endpoints:
-    """Return the name servers and controllers that the members shall know, all of them by stable names."""
+    """Return the stable DNS names of the name servers and controllers for the members."""
     spec, name = broker.spec, broker.metadata.name
     found: tuple[str, ...] = spec.name_servers
     if not found:
@@ -85,7 +85,7 @@ async def pre_config(broker: Broker, endpoints: Endpoints, ctx: Context) -> None
 
 
 async def observe(broker: Broker, endpoints: Endpoints, source: Servers, ctx: Context) -> Observation:
-    """Return all groups of the spec, and those that leave."""
+    """Return all groups of the spec, and those that are being removed."""
     name = broker.metadata.name
     sets = {_member(each): each for each in ctx.list(StatefulSet, labels=labels_for(name))}
     pods = {pod.metadata.name: pod for pod in ctx.list(Pod, labels=labels_for(name))}
@@ -153,7 +153,7 @@ async def _with_controllers(
 
 
 async def _with_lag(broker: Broker, groups: list[GroupState], source: Servers) -> list[GroupState]:
-    """Read the lag of the groups that leave."""
+    """Return the groups, with the lag of those that are being removed."""
     masters = {group.index: broker_address(broker, group.master.member) for group in groups if group.master is not None}
     found: list[GroupState] = []
     for group in groups:
@@ -166,7 +166,7 @@ async def _with_lag(broker: Broker, groups: list[GroupState], source: Servers) -
 
 
 def _report(before: BrokerStatus, after: BrokerStatus, ctx: Context) -> None:
-    """Log each change of a master and of the name servers."""
+    """Log each change of a master or of the name servers."""
     known = {each.name: each.master for each in before.groups}
     for group in after.groups:
         old = known.get(group.name, "")

@@ -1,4 +1,4 @@
-"""Reads what the members of a Broker report, through the admin protocol."""
+"""Reads the reports of the members of a Broker through the admin protocol."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["answering", "lag_of", "observe_group", "observe_member", "sync_state
 
 SCHEDULE_PREFIX = "scheduleMessageOffset_"
 CATCH_UP_SECONDS = (0.1, 0.2, 0.4, 0.8)
-"""Pauses before members behind the master are asked again.
+"""Delays before members that are behind the master are read again.
 
-A follower learns with the next message which messages the group has acknowledged, so under load its end is always a
-little behind. It is in sync when it reaches the end that the master had before.
+A follower learns from the next message which messages the group has acknowledged, so under load its end is always a
+little behind. It is in sync when it reaches the end that the master had at the first read.
 """
 
 
@@ -33,9 +33,9 @@ async def observe_group(
 ) -> GroupState:
     """Return the group with the reports of its members.
 
-    The believed master is asked before the others, so that their offsets compare with a smaller one. If another member
-    reports that it is the master, all others are asked again after it. Members that are behind have a moment to reach
-    the end that the master had.
+    The presumed master is read before the others, so that their offsets are compared with an earlier one. If another
+    member reports that it is the master, all others are read again after it. Members that are behind are read again,
+    until they reach the end that the master had.
     """
     members = {each.member: each for each in pods}
     first = believed_master if believed_master in members else next(iter(members), None)
@@ -75,7 +75,7 @@ async def _ask(
 
 
 async def observe_member(servers: Servers, state: MemberState, address: str) -> MemberState:
-    """Return the state of a member with what its broker reports; without it if the broker does not answer."""
+    """Return the state of a member with the report of its broker; without the report if the broker does not answer."""
     silent = replace(state, answers=False, is_master=False)
     if not state.exists:
         return silent
@@ -88,12 +88,12 @@ async def observe_member(servers: Servers, state: MemberState, address: str) -> 
 
 
 def reported(state: MemberState, info: Mapping[str, str], config: Mapping[str, str]) -> MemberState:
-    """Return the state of a member with the answers of its broker.
+    """Return the state of a member with the responses of its broker.
 
-    The broker reports its rate of messages over 10, 60 and 600 seconds; the second one counts.
+    The broker reports its message rate over 10, 60 and 600 seconds; the state has the rate over 60 seconds.
 
     Raises:
-        DocumentError: an answer has no end of the commit log.
+        DocumentError: a response has no end of the commit log.
     """
     if not info.get("commitLogMaxOffset", "").isdecimal():
         raise DocumentError("the runtime information has no commitLogMaxOffset")
@@ -113,7 +113,7 @@ def reported(state: MemberState, info: Mapping[str, str], config: Mapping[str, s
 
 
 def _behind(value: str) -> int:
-    """Return the messages between the two offsets of a delay level, as in `3,5`."""
+    """Return the number of messages between the two offsets of a delay level, as in `3,5`."""
     first, _, last = value.partition(",")
     return max(0, int(_number(last)) - int(_number(first)))
 
@@ -125,10 +125,10 @@ def _number(text: str) -> float:
 
 
 async def lag_of(servers: Servers, master: str, others: Sequence[str]) -> int | None:
-    """Return the messages of one broker that consumers have not read; `None` when a broker does not answer.
+    """Return the number of messages of one broker that consumers have not read; `None` if a broker does not answer.
 
-    A consumer group that has read nothing from the broker has no offsets there. The topics that it reads are those
-    that it has offsets for on any broker.
+    A consumer group that has not read from the broker has no offsets there. So the topics of a group are those for
+    which it has offsets on any broker.
 
     Args:
         servers: gives access to the brokers.
@@ -173,7 +173,7 @@ async def answering(servers: Servers, name_servers: Sequence[str]) -> tuple[str,
 
 
 async def sync_states(servers: Servers, controllers: Sequence[str], groups: tuple[str, ...]) -> dict[str, SyncState]:
-    """Return the state of the groups from the leading controller; empty when none leads."""
+    """Return the state of the groups from the leading controller; empty if there is no leader."""
     for address in controllers:
         with contextlib.suppress(RemotingError):
             async with servers.controller(address) as controller:

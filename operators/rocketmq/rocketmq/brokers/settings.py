@@ -1,4 +1,4 @@
-"""The settings of each member: those that a running broker takes over, and those that need a restart."""
+"""The settings of each member: those that a running broker applies, and those that need a restart."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rocketmq.pods import STORE
 __all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
 
 CONTROLLER_MODE_DEFAULTS = {
-    # Controllers replace a master that is silent for so long; the broker's own default of 10 seconds, with the time of a
-    # scan and of a client's next attempt, exceeds the 12 seconds that a producer shall wait at most.
+    # Controllers replace a master that sends no heartbeat for this time. With the default of 10 seconds, the interval
+    # of the scan and the time of a client's next attempt, a producer could wait for more than 12 seconds.
     "controllerHeartBeatTimeoutMills": "6000",
 }
 """Settings of brokers in mode CONTROLLER that the spec may change."""
 NAME_SERVER_PERIOD_MS = 5_000
-"""How often a broker reads its list of name servers again."""
+"""Interval in which a broker reads its list of name servers."""
 READ, READ_WRITE = "4", "6"
 
 LIVE_KEYS = frozenset(
@@ -49,12 +49,12 @@ LIVE_KEYS = frozenset(
         "waitTimeMillsInSendQueue",
     }
 )
-"""Settings that a running broker of 5.4 and 5.5 takes over. A setting that is not in the list needs a restart."""
+"""Settings that a running broker of 5.4 and 5.5 applies. Any other setting needs a restart."""
 
 
 @dataclass(frozen=True)
 class Endpoints:
-    """The addresses of the servers that the members need."""
+    """The addresses of the name servers and controllers for the members."""
 
     name_servers: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
@@ -115,16 +115,16 @@ def _mode(broker: Broker, member: Member, endpoints: Endpoints) -> dict[str, str
 
 
 def live(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that a running broker takes over."""
+    """Return the settings that a running broker applies."""
     return {name: value for name, value in settings.items() if name in LIVE_KEYS}
 
 
 def restart_hash(settings: Mapping[str, str], template: object) -> str:
-    """Return a value that changes when a member must restart: with its other settings, or with its Pod."""
+    """Return a hash that changes when a member must restart, because its other settings or its Pod template change."""
     kept = sorted((name, value) for name, value in settings.items() if name not in LIVE_KEYS)
     return digest((kept, template))
 
 
 def digest(parts: Iterable[object]) -> str:
-    """Return a short hash of values that JSON can hold."""
+    """Return a short hash of JSON values."""
     return hashlib.sha256(json.dumps(list(parts), sort_keys=True).encode()).hexdigest()[:16]

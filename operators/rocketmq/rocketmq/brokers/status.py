@@ -1,4 +1,4 @@
-"""The stage Status: what is reported of the groups of a Broker. Pure functions."""
+"""The stage Status: the reported state of the groups of a Broker. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def status(
     Args:
         broker: the Broker, with its last status.
         seen: the groups.
-        done: the plan that was followed.
+        done: the plan that was performed.
         joined: groups that have the topics of the others.
-        endpoints: the name servers that the members know.
+        endpoints: the name servers and controllers of the members.
         problems: steps that failed.
-        below_since: since when fewer groups would be enough.
+        below_since: since when fewer groups are sufficient.
     """
     known = {each.name: each for each in broker.status.groups}
     groups = tuple(
@@ -70,7 +70,7 @@ def _group(
         epoch += 1
     return GroupStatus(
         name=group_name(name, group.index),
-        # A master that is away for a while keeps its place, so that its return is no change.
+        # The status keeps a master that is temporarily unreachable, so that its return does not count as a change.
         master=master or old_master,
         epoch=epoch,
         in_sync=tuple(each.member.pod(name) for each in group.synchronous),

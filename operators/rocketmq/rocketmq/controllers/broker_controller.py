@@ -16,7 +16,7 @@ from rocketmq.metrics import METRICS
 from rocketmq.remoting import RemotingError
 
 LOAD_SECONDS = 15.0
-"""Time between two looks at consumer groups and topics."""
+"""Time between two reads of consumer groups and topics."""
 
 
 @operator.controller(

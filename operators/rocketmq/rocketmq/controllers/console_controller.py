@@ -1,4 +1,4 @@
-"""Runs every Console with the name servers that it shows."""
+"""Reconciles every Console, which shows the name servers of a NameService."""
 
 from steersman import Context, Key, Watch, key_of
 from steersman.k8s import Deployment, Service
@@ -18,7 +18,7 @@ def shown_by(service: NameService, ctx: Context) -> list[Key]:
 
 @operator.controller(owns=[Deployment, Service], watches=[Watch(NameService, to=shown_by)])
 async def reconcile(console: Console, ctx: Context) -> ConsoleStatus:
-    """Apply the children of Sync, then report the status."""
+    """Apply the children of the stage Sync, then report the status."""
     found = console.spec.name_servers
     if not found:
         service = ctx.get(NameService, console.spec.name_service or console.metadata.name)

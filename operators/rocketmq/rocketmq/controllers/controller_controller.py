@@ -1,4 +1,4 @@
-"""Runs the members of every Controller and reports which of them leads."""
+"""Reconciles every Controller: runs its members and reports the leader."""
 
 import contextlib
 
@@ -13,7 +13,7 @@ from rocketmq.manager import operator
 from rocketmq.remoting import RemotingError
 
 LOOK_SECONDS = 5.0
-"""Time until the operator asks again which member leads."""
+"""Time until the operator reads the leader again."""
 
 
 @operator.controller(
@@ -22,7 +22,7 @@ LOOK_SECONDS = 5.0
     where=generation_changed,
 )
 async def reconcile(controller: Controller, ctx: Context) -> Result:
-    """Apply the children of PreConfig and Sync, then report the status."""
+    """Apply the children of the stages PreConfig and Sync, then report the status."""
     await ctx.apply(quorum.pre_config(controller))
     for child in quorum.sync(controller):
         await ctx.apply(child)
@@ -35,7 +35,7 @@ async def reconcile(controller: Controller, ctx: Context) -> Result:
 
 
 async def _leader(controller: Controller) -> str:
-    """Return the address of the member that leads; empty when no member leads."""
+    """Return the address of the leader; empty if there is none."""
     for address in quorum.stable_addresses(controller):
         with contextlib.suppress(RemotingError):
             async with servers().controller(address) as admin:

@@ -1,4 +1,4 @@
-"""Runs the name servers of every NameService and reports the addresses of those that are ready."""
+"""Reconciles every NameService: runs its name servers and reports the addresses of the ready ones."""
 
 from steersman import Context, Result, Watch, replace, to_label
 from steersman.client import ApiError
@@ -10,12 +10,12 @@ from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
 from rocketmq.manager import operator
 
 REFUSED_RETRY_SECONDS = 30.0
-"""Time until children that the API server has refused are applied again."""
+"""Time until children that the API server refused are applied again."""
 
 
 @operator.controller(owns=[ConfigMap, Service, StatefulSet], watches=[Watch(Pod, to=to_label(nameservers.LABEL))])
 async def reconcile(nameservice: NameService, ctx: Context) -> NameServiceStatus | Result:
-    """Apply the children of PreConfig and Sync, then report the status."""
+    """Apply the children of the stages PreConfig and Sync, then report the status."""
     try:
         for child in (nameservers.pre_config(nameservice), *nameservers.sync(nameservice)):
             await _apply(child, ctx)
@@ -45,7 +45,7 @@ async def _apply(child: ConfigMap | Service | StatefulSet, ctx: Context) -> None
 
 
 def _revision(child: ConfigMap | Service | StatefulSet) -> object:
-    """Return what changes with the desired state of a child and not with its status."""
+    """Return a value that changes with the desired state of a child but not with its status."""
     return child.metadata.generation if isinstance(child, StatefulSet) else child.metadata.resource_version
 
 

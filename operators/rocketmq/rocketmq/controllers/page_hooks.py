@@ -1,4 +1,4 @@
-"""Serves the page of the operator while the controllers run, if the environment has an address for it."""
+"""Serves the operator's web page while the controllers run, if an environment variable sets its address."""
 
 import os
 
@@ -14,7 +14,7 @@ _servers: list[ThreadServer] = []
 
 @operator.on_startup
 async def start_page(ctx: Context) -> None:
-    """Start the page."""
+    """Start the server of the page, if an address is set."""
     address = parse_address(os.environ.get(ADDRESS_VARIABLE, ""))
     if address is not None:
         _servers.append(serve_page(address, METRICS.brokers))
@@ -23,7 +23,7 @@ async def start_page(ctx: Context) -> None:
 
 @operator.on_shutdown
 async def stop_page(ctx: Context) -> None:
-    """Stop the page."""
+    """Stop the server of the page."""
     while _servers:
         _servers.pop().close()
         ctx.log.info("page_stopped")

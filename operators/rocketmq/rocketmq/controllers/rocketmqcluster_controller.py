@@ -1,4 +1,4 @@
-"""Keeps the objects of every RocketMQCluster and reports what they are."""
+"""Reconciles every RocketMQCluster: applies its objects and reports their state."""
 
 from steersman import Context
 

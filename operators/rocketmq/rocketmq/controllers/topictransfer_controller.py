@@ -1,4 +1,4 @@
-"""Performs every TopicTransfer phase by phase."""
+"""Performs the phases of every TopicTransfer, one per reconcile."""
 
 from steersman import Context, Result, key_of, replace
 from steersman.predicates import generation_changed
@@ -15,12 +15,12 @@ from rocketmq.transfers import Outcome, advance, is_finished, phase_of
 
 NEXT_SECONDS = 0.1
 WAIT_SECONDS = 2.0
-"""Time until the work of a phase that waits is done again."""
+"""Time until the work of a waiting phase is repeated."""
 
 
 @operator.controller(reads=[NameService], where=generation_changed)
 async def reconcile(transfer: TopicTransfer, ctx: Context) -> Result:
-    """Do the work of one phase, store the phase that follows, and come back for it."""
+    """Perform the work of one phase, store the next phase, and requeue."""
     if is_finished(transfer):
         return Result(status=replace(transfer.status, observed_generation=transfer.metadata.generation))
     phase, now = phase_of(transfer), ctx.now()
