@@ -1,4 +1,4 @@
-"""The stages of a Console as pure functions: Sync and Status. It has no configuration file and no data."""
+"""The stages of a Console as pure functions: Sync and Status. A Console has no configuration file and no data."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from rocketmq.pods import container, pod_spec
 __all__ = ["LABEL", "child_name", "status", "sync"]
 
 LABEL = "rocketmq.daocloud.io/console"
-"""The label that names the Console a Pod belongs to."""
+"""The label with the name of the Console of a Pod."""
 NAME_SERVERS_VARIABLE = "NAMESRV_ADDR"
-"""Where the clients of RocketMQ look for name servers."""
+"""The environment variable from which clients of RocketMQ read the addresses of name servers."""
 
 
 def child_name(console: Console) -> str:
@@ -39,7 +39,7 @@ def _labels(console: Console) -> Mapping[str, str]:
 
 
 def sync(console: Console, name_servers: tuple[str, ...]) -> tuple[Service, Deployment]:
-    """Return the Service and the Deployment of a Console that shows what some name servers know."""
+    """Return the Service and the Deployment of a Console that connects to these name servers."""
     labels = _labels(console)
     metadata = ObjectMeta(name=child_name(console), namespace=console.metadata.namespace, labels=labels)
     port = ServicePort(name="http", port=console.spec.port, target_port="http", protocol="TCP")
@@ -62,7 +62,7 @@ def _pod(console: Console, name_servers: tuple[str, ...]) -> PodSpec:
 
 
 def status(console: Console, child: Deployment, name_servers: tuple[str, ...], now: datetime) -> ConsoleStatus:
-    """Return the status: the name servers that are shown and whether a Pod serves."""
+    """Return the status: the name servers of the console, and whether a Pod is available."""
     ready = (child.status.ready_replicas or 0) if child.status else 0
     found = (
         Condition(

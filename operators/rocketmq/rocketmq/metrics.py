@@ -1,4 +1,4 @@
-"""Metrics of Brokers and TopicTransfers; a scrape reads what the last reconciles stored of each object."""
+"""Metrics of Brokers and TopicTransfers; a scrape reads the values that the last reconcile of each object stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = ["METRICS", "BrokerSamples", "RocketMQMetrics", "samples_of"]
 PREFIX = "steersman_rocketmq_"
 BROKER = ("namespace", "broker")
 EXPIRY_SECONDS = 120.0
-"""Time without a reconcile after which an object has no metrics: it was deleted, or its values are too old."""
+"""Time without a reconcile after which the metrics of an object are removed, because it was deleted or they are
+outdated."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class BrokerSamples:
     seconds_without_master: float = 0.0
     switches: int = 0
     lag: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """Messages that are not read, by consumer group and topic."""
+    """Messages that consumers have not read, by consumer group and topic."""
     ends: Mapping[str, int] = field(default_factory=dict[str, int])
     """Sums of the ends of the queues, by topic."""
 
@@ -76,12 +77,12 @@ class RocketMQMetrics(Collector):
         self._recorded: dict[tuple[str, Key], float] = {}
 
     def record(self, key: Key, before: BrokerStatus, after: BrokerStatus, seen: Observation) -> None:
-        """Store what a reconcile saw of a Broker's groups."""
+        """Store the groups of a Broker that a reconcile observed."""
         self._brokers[key] = samples_of(self._brokers.get(key, BrokerSamples()), before, after, seen)
         self._recorded["broker", key] = self._clock()
 
     def record_load(self, key: Key, lag: Mapping[tuple[str, str], int], ends: Mapping[str, int]) -> None:
-        """Store what consumer groups have not read, by group and topic, and the ends of topics."""
+        """Store the lag of consumer groups by group and topic, and the ends of topics."""
         self._brokers[key] = replace(self._brokers.get(key, BrokerSamples()), lag=lag, ends=ends)
         self._recorded.setdefault(("broker", key), self._clock())
 

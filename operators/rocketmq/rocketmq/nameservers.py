@@ -1,6 +1,6 @@
 """The stages of a NameService as pure functions: PreConfig, Sync and Status.
 
-Finalize has no work: name servers keep no data, and garbage collection removes the children.
+Finalize is not needed: name servers have no data, and garbage collection deletes the children.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rocketmq.pods import CONFIG_DIRECTORY, config, container, headless, pod_spe
 __all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
 
 LABEL = "rocketmq.daocloud.io/nameservice"
-"""The label that names the NameService a Pod belongs to."""
+"""The label with the name of the NameService of a Pod."""
 CONFIG_FILE = "namesrv.conf"
 
 
@@ -42,7 +42,7 @@ def pre_config(service: NameService) -> ConfigMap:
 
 
 def sync(service: NameService) -> tuple[Service, StatefulSet]:
-    """Return the headless Service, which gives every Pod a stable name, and the StatefulSet."""
+    """Return the headless Service, which gives every Pod a stable DNS name, and the StatefulSet."""
     metadata, spec = _metadata(service), service.spec
     servers = stateful_set(metadata, child_name(service), _pod(service), replicas=spec.size)
     return headless(metadata, {"namesrv": spec.port}), servers
@@ -50,7 +50,7 @@ def sync(service: NameService) -> tuple[Service, StatefulSet]:
 
 def _pod(service: NameService) -> PodSpec:
     spec = service.spec
-    # The port is the only setting in the file, so that each change of the file changes the Pod and restarts it.
+    # The port is the only setting in the file, so each change of the file also changes the Pod and restarts it.
     volume, mount = config(child_name(service))
     server = container(
         spec,

@@ -1,4 +1,4 @@
-"""The parts of Services, StatefulSets and Pods that all servers share."""
+"""The common parts of the Services, StatefulSets and Pods of all servers."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ __all__ = [
 ]
 
 CONFIG_DIRECTORY = "/etc/rocketmq"
-"""Where the configuration files are mounted."""
+"""The mount path of the configuration files."""
 STORE = "/var/lib/rocketmq"
-"""Where the data of a member is mounted."""
+"""The mount path of the data of a member."""
 POD_NAME = EnvVar(name="POD_NAME", value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path="metadata.name")))
-"""The environment variable that the directory of a Pod on its node is named by."""
+"""The environment variable with the name of the Pod, which names the Pod's directory on its node."""
 
 
 def headless(metadata: ObjectMeta, ports: Mapping[str, int]) -> Service:
-    """Return a headless Service, which gives every Pod with its labels a stable name, ready or not."""
+    """Return a headless Service, which gives every Pod with its labels a stable DNS name, even if it is not ready."""
     return Service(
         metadata=metadata,
         spec=ServiceSpec(
@@ -74,7 +74,7 @@ def config(name: str) -> tuple[Volume, VolumeMount]:
 
 
 def data(fields: StoredFields) -> tuple[tuple[Volume, ...], VolumeMount]:
-    """Return the volume of the data, if no claim provides it, and its mount; the container needs `POD_NAME`."""
+    """Return the volume of the data, unless a claim provides it, and its mount; the container needs `POD_NAME`."""
     mount = VolumeMount(name="data", mount_path=STORE)
     if fields.storage_mode == "EmptyDir":
         return (Volume(name="data", empty_dir=EmptyDirVolumeSource()),), mount
@@ -94,7 +94,7 @@ def container(
     env: tuple[EnvVar, ...] = (),
     mounts: tuple[VolumeMount, ...] = (),
 ) -> Container:
-    """Return the container of a server, which is ready when it accepts connections at the first of its ports.
+    """Return the container of a server, which is ready when it accepts connections at its first port.
 
     Args:
         fields: The spec of the kind.

@@ -17,13 +17,14 @@ from rocketmq.remoting.properties import write_properties
 __all__ = ["LABEL", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
 
 LABEL = "rocketmq.daocloud.io/controller"
-"""The label that names the Controller a Pod belongs to."""
+"""The label with the name of the Controller of a Pod."""
 CONFIG_HASH = "rocketmq.daocloud.io/restart-hash"
 DEFAULTS = {
     "scanNotActiveBrokerInterval": "1000",
     "scanInactiveMasterInterval": "1000",
 }
-"""Settings that the spec may change: how often controllers look for masters that are silent, in milliseconds."""
+"""Settings that the spec may change: the interval in which controllers check the heartbeats of masters, in
+milliseconds."""
 STABLE_SECONDS = 10
 """Time that a member must be ready before the next one restarts."""
 
@@ -39,7 +40,7 @@ def labels_for(controller: Controller) -> Mapping[str, str]:
 
 
 def stable_addresses(controller: Controller) -> tuple[str, ...]:
-    """Return the addresses of all members, whether they are ready or not."""
+    """Return the addresses of all members, ready or not."""
     name = child_name(controller)
     domain = f"{name}.{controller.metadata.namespace}.svc:{controller.spec.port}"
     return tuple(f"{name}-{index}.{domain}" for index in range(controller.spec.size))
@@ -62,7 +63,7 @@ def settings_of(controller: Controller, index: int) -> dict[str, str]:
         "controllerDLegerSelfId": f"n{index}",
         "controllerStorePath": f"{STORE}/controller",
         "listenPort": str(controller.spec.port),
-        # An unclean master lacks messages that were acknowledged.
+        # An unclean election makes a member the master that lacks acknowledged messages.
         "enableElectUncleanMaster": "false",
         "notifyBrokerRoleChanged": "true",
     }
@@ -78,7 +79,7 @@ def pre_config(controller: Controller) -> ConfigMap:
 
 
 def sync(controller: Controller) -> tuple[Service, StatefulSet]:
-    """Return the headless Service, which gives every member a stable name, and the StatefulSet."""
+    """Return the headless Service, which gives every member a stable DNS name, and the StatefulSet."""
     name, spec, metadata = child_name(controller), controller.spec, _metadata(controller)
     configuration = [settings_of(controller, index) for index in range(spec.size)]
     members = stateful_set(
@@ -115,7 +116,7 @@ def status(controller: Controller, pods: Iterable[Pod], leader: str, now: dateti
     Args:
         controller: the Controller.
         pods: its Pods.
-        leader: the address of the member that leads; empty when none does.
+        leader: the address of the leader; empty if there is none.
         now: the time.
     """
     present = sorted(pod.metadata.name for pod in pods if pod.metadata.deletion_timestamp is None)

@@ -21,15 +21,15 @@ SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONSAPI_", "TOOLS_CONSUMER", "FILTERSRV_CON
 
 
 def is_system_topic(name: str, brokers: frozenset[str] = frozenset()) -> bool:
-    """Return whether every broker makes a topic for itself: a known one, or one with the name of a broker or cluster."""
+    """Return whether brokers create a topic themselves: a system topic, or one with the name of a broker or cluster."""
     return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", "RMQ_SYS_")) or name in brokers
 
 
 async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, int]:
-    """Create the topics and subscription groups of one broker on another, and return their numbers.
+    """Copy the topics and subscription groups of one broker to another, and return their numbers.
 
-    Subscription groups come first: a topic has a route, and with it clients, as soon as it exists. What exists with
-    the same settings is left alone, so a copy that ended early can be repeated.
+    Subscription groups are copied first, because clients use a topic when it exists and has a route. Existing topics
+    and groups with the same settings are not written, so that an interrupted copy can be repeated.
     """
     groups = await copy_groups(source, target)
     config = await source.config()
@@ -43,7 +43,7 @@ async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, in
 
 
 async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> int:
-    """Create the subscription groups of one broker on another, and return their number."""
+    """Copy the subscription groups of one broker to another, and return their number."""
     existing = await target.subscription_groups()
     groups = {
         name: group

@@ -1,4 +1,4 @@
-"""The phases of a TopicTransfer as a pure function: which phase follows, for what reason, and what it waits for."""
+"""The phases of a TopicTransfer as a pure function: the next phase, its reason, and the condition that it waits for."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ __all__ = ["QUIET_SECONDS", "Drain", "Outcome", "advance", "is_drained", "is_fin
 QUIET_SECONDS = 40
 """Time without a new message before a topic counts as drained.
 
-Producers read routes every 30 seconds, and a broker accepts their messages although the topic is read-only.
+Producers read routes every 30 seconds, and a broker accepts messages even if the topic is read-only.
 """
 UNDO_UNTIL = ("", "Prepare", "CopyGroups", "CreateTopic")
 
 
 @dataclass(frozen=True)
 class Drain:
-    """A topic on the brokers that it leaves."""
+    """The state of a topic on the brokers where it will be deleted."""
 
     end: int
-    """Sum of the ends of its queues."""
+    """Sum of the end offsets of its queues."""
     lag: int
     """Messages that consumer groups have not read."""
     readers: int
-    """Consumer groups that have read the topic."""
+    """The number of consumer groups that have read the topic."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the work of a phase has found."""
+    """The result of the work of a phase."""
 
     problem: str = ""
-    """Why the phase cannot be completed now."""
+    """Why the phase cannot be completed yet."""
     drain: Drain | None = None
     created: bool = False
-    """Whether the topic on the target is the transfer's own."""
+    """Whether the transfer creates the topic on the target."""
     permission: int | None = None
 
 
 def phase_of(transfer: TopicTransfer) -> Phase:
-    """Return the phase whose work comes next."""
+    """Return the phase to perform next."""
     phase = transfer.status.phase
     if transfer.spec.undo and phase in UNDO_UNTIL:
         return "Undo"
@@ -58,7 +58,7 @@ def is_finished(transfer: TopicTransfer) -> bool:
 
 
 def advance(transfer: TopicTransfer, phase: Phase, found: Outcome, now: datetime) -> TopicTransferStatus:
-    """Return the status after the work of a phase; the phase stays while something is missing."""
+    """Return the status after the work of a phase; the phase does not change until its condition holds."""
     before = transfer.status
     status = replace(
         before,
@@ -76,7 +76,7 @@ def advance(transfer: TopicTransfer, phase: Phase, found: Outcome, now: datetime
 
 
 def is_drained(transfer: TopicTransfer, phase: Phase, drain: Drain, now: datetime) -> bool:
-    """Return whether the topic may be deleted on the brokers that it leaves."""
+    """Return whether the topic may be deleted on its former brokers."""
     return not _drained(transfer, replace(transfer.status, phase=phase), drain, now)[1]
 
 

@@ -1,4 +1,4 @@
-"""The stages of a RocketMQCluster as pure functions: Sync makes an object of each kind, Status sums them up."""
+"""The stages of a RocketMQCluster as pure functions: Sync creates an object of each kind, Status summarizes them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Child = NameService | Controller | Broker | Console
 
 
 def sync(cluster: RocketMQCluster, present: Broker | None = None) -> tuple[Child, ...]:
-    """Return the children, which have the name of the cluster and find each other by it.
+    """Return the children, which have the name of the cluster and refer to each other by it.
 
     Args:
         cluster: the RocketMQCluster.
-        present: its Broker, whose number of groups stays when autoscaling chooses it.
+        present: its current Broker; with autoscaling, its number of groups is kept.
     """
     spec = cluster.spec
     broker = spec.broker
@@ -41,7 +41,7 @@ def sync(cluster: RocketMQCluster, present: Broker | None = None) -> tuple[Child
 
 
 def status(cluster: RocketMQCluster, children: Sequence[Child], now: datetime) -> RocketMQClusterStatus:
-    """Return the status of a cluster whose children are in the cluster."""
+    """Return the status of a RocketMQCluster from its children."""
     missing = [type(each).__name__ for each in children if not is_true(each.status.conditions, "Available")]
     broker = next(each for each in children if isinstance(each, Broker))
     reachable = [each for each in broker.status.conditions if each.type == "NameServersReachable"]

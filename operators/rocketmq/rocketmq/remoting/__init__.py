@@ -1,4 +1,4 @@
-"""RocketMQ's remoting protocol: frames of a JSON header and a body, connections, and the commands of operators."""
+"""RocketMQ's remoting protocol: frames of a JSON header and a body, connections, and administration commands."""
 
 from rocketmq.remoting.admin import BrokerAdmin, NameServerAdmin
 from rocketmq.remoting.codes import Permission, RequestCode, ResponseCode

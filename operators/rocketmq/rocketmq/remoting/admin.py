@@ -1,4 +1,4 @@
-"""Commands for operators: what the name servers know, and the topics, groups and settings of a broker."""
+"""Administration commands: the registrations at name servers, and the topics, groups and settings of a broker."""
 
 from collections.abc import Mapping
 
@@ -53,7 +53,7 @@ class NameServerAdmin:
         return tuple(sorted(texts(read_document(body, "the topic list").get("topicList"), "topicList")))
 
     async def topic_route(self, topic: str) -> TopicRoute:
-        """Return where the queues of a topic are.
+        """Return the location of the queues of a topic.
 
         Raises:
             RefusedError: with code TOPIC_NOT_EXIST when no broker has registered the topic.
@@ -62,19 +62,19 @@ class NameServerAdmin:
         return read_topic_route(await self._body(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields))
 
     async def delete_topic(self, topic: str, cluster: str) -> None:
-        """Forget the route of a topic; delete the topic on the brokers first, or they register it again."""
+        """Delete the route of a topic; delete the topic on the brokers first, or they register it again."""
         await self._body(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic, "clusterName": cluster})
 
     async def wipe_write_permission(self, broker: str) -> int:
-        """Take the write permission from all topics of a broker group and return their number.
+        """Remove the write permission from all topics of a broker group, and return their number.
 
-        Producers learn it from the routes and use other brokers; the broker still accepts messages. It holds in this
-        name server alone.
+        Producers read the routes and use other brokers; the broker itself still accepts messages. The change affects
+        this name server alone.
         """
         return await self._count(RequestCode.WIPE_WRITE_PERM_OF_BROKER, broker, "wipeTopicCount")
 
     async def add_write_permission(self, broker: str) -> int:
-        """Give the write permission back to all topics of a broker group and return their number."""
+        """Restore the write permission of all topics of a broker group, and return their number."""
         return await self._count(RequestCode.ADD_WRITE_PERM_OF_BROKER, broker, "addTopicCount")
 
     async def _count(self, code: RequestCode, broker: str, name: str) -> int:
@@ -87,7 +87,7 @@ class NameServerAdmin:
 
 
 class BrokerAdmin:
-    """Commands of one broker; each member of a group answers for itself.
+    """Commands of one broker; each member of a group reports only its own state.
 
     Every command raises `RemotingError` when the server refuses it, does not answer in time, or closes the connection.
 
@@ -113,16 +113,17 @@ class BrokerAdmin:
     async def update_config(self, settings: Mapping[str, str]) -> None:
         """Change settings of the running broker, which writes them to its configuration file.
 
-        The broker ignores names that it does not know and takes some settings only when it starts: read them back.
+        The broker ignores unknown names, and applies some settings only when it starts. Read the settings back to
+        check.
         """
         await self._body(RequestCode.UPDATE_BROKER_CONFIG, body=write_properties(settings))
 
     async def set_permission(self, permission: Permission) -> None:
-        """Set what clients may do with this broker, which registers it with all of its name servers.
+        """Set the permissions of clients on this broker, which registers them with all of its name servers.
 
         Without WRITE the routes of its topics are read-only, and producers use other brokers once they have read the
-        routes again. The broker itself refuses messages of ordered topics alone: before it is removed, see that its
-        count of messages stands still.
+        routes again. The broker itself refuses only messages of ordered topics. Before the broker is removed, check
+        that its number of messages does not change.
         """
         await self.update_config({"brokerPermission": str(int(permission))})
 
@@ -142,7 +143,7 @@ class BrokerAdmin:
         await self._body(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete a topic and its messages on this broker; a topic that does not exist is no error."""
+        """Delete a topic and its messages on this broker; no error if the topic does not exist."""
         try:
             await self._body(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
         except RefusedError as error:
@@ -155,7 +156,7 @@ class BrokerAdmin:
         return read_topic_configs(await self._body(RequestCode.GET_ALL_TOPIC_CONFIG))
 
     async def topic_end(self, topic: str) -> int:
-        """Return the sum of the ends of all queues of a topic on this broker, which grows with every message."""
+        """Return the sum of the end offsets of all queues of a topic on this broker, which grows with every message."""
         document = read_document(await self._body(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}), "the topic")
         return sum(integer(offsets, "maxOffset") for offsets in objects(document, "offsetTable").values())
 
@@ -174,7 +175,7 @@ class BrokerAdmin:
         await self._body(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
 
     async def consumer_stats(self, group: str, topic: str = "") -> ConsumerStats:
-        """Return how far a consumer group has read the queues of this broker.
+        """Return the progress of a consumer group in the queues of this broker.
 
         Args:
             group: the consumer group.

@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class RequestCode(IntEnum):
-    """Commands.
+    """Codes of requests.
 
     Source: org.apache.rocketmq.remoting.protocol.RequestCode of 5.5.0, and DLedgerRequestCode of DLedger 0.3.2.
     """
@@ -39,7 +39,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """Results.
+    """Codes of responses.
 
     Source: org.apache.rocketmq.remoting.protocol.ResponseCode of 5.5.0.
     """
@@ -59,7 +59,7 @@ class ResponseCode(IntEnum):
 
 
 class Permission(IntFlag):
-    """What clients may do with the queues of a topic, or with a broker."""
+    """The permissions of clients on the queues of a topic, or on a broker."""
 
     NONE = 0
     WRITE = 2

@@ -1,4 +1,4 @@
-"""One connection to a name server or a broker: requests are matched with responses by their number."""
+"""One connection to a name server or a broker; responses are matched to requests by their number."""
 
 import asyncio
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ MAX_OPAQUE = 2**31 - 1
 
 
 class Connection:
-    """An open connection; it does not reconnect, the caller opens another one.
+    """An open connection, which does not reconnect: the caller opens a new one.
 
     Use it as an asynchronous context manager, or call `close`.
     """
@@ -52,7 +52,7 @@ class Connection:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection ended; every further request fails."""
+        """Whether the connection has ended, so that every further request fails."""
         return self._end is not None
 
     async def request(
@@ -70,13 +70,13 @@ class Connection:
             code: a request code.
             fields: the fields of the header that the command defines.
             body: the body that the command defines.
-            timeout_seconds: how long the write and the response may take together.
-            accept: the response codes that are no error.
+            timeout_seconds: the timeout of the write and the response together.
+            accept: the response codes that are not errors.
 
         Raises:
             RefusedError: the response has another code.
-            RequestTimeoutError: the response did not come in time.
-            ConnectionClosedError: the connection ended before the response came.
+            RequestTimeoutError: the response did not arrive in time.
+            ConnectionClosedError: the connection ended before the response arrived.
             FrameError: the request exceeds the size of a frame.
         """
         if len(self._pending) >= MAX_PENDING_REQUESTS:
@@ -166,7 +166,7 @@ class Connection:
         self._finish(reason)
 
     def _deliver(self, command: Command) -> None:
-        # Requests of the server and responses that came after their timeout have no waiter.
+        # No task waits for requests of the server, or for responses that arrive after their timeout.
         answer = self._pending.get(command.opaque) if command.flag & RESPONSE_FLAG else None
         if answer is not None and not answer.done():
             answer.set_result(command)

@@ -12,13 +12,13 @@ from rocketmq.remoting.json_documents import read_document
 from rocketmq.remoting.records import integer, mapping, object_list, objects, text
 
 DLEDGER_SUCCESS = 200
-"""The code of success in the header and in the body of DLedger's answers."""
+"""The code of success in the header and in the body of DLedger's responses."""
 DLEDGER_EXPIRED_TERM = 403
 
 
 @dataclass(frozen=True)
 class ControllerMetadata:
-    """What a controller knows of its own group."""
+    """The state of the group of controllers, as one of them reports it."""
 
     leader_id: str
     leader_address: str
@@ -27,7 +27,7 @@ class ControllerMetadata:
 
 @dataclass(frozen=True)
 class Replica:
-    """A member of a broker group as the controllers know it."""
+    """A member of a broker group, as the controllers report it."""
 
     broker_id: int
     address: str
@@ -36,7 +36,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class SyncState:
-    """The master of a broker group and the members that hold all that it acknowledged."""
+    """The master of a broker group, and the members with all messages that it acknowledged."""
 
     master_id: int
     master_address: str
@@ -47,7 +47,7 @@ class SyncState:
 
 @dataclass(frozen=True)
 class DLedgerMetadata:
-    """The leader of a DLedger group as one of its members knows it."""
+    """The leader of a DLedger group, as one of its members reports it."""
 
     leader_id: str
     peers: Mapping[str, str]
@@ -68,25 +68,25 @@ class ControllerAdmin:
         self._timeout = timeout_seconds
 
     async def metadata(self) -> ControllerMetadata:
-        """Return which controller leads; each member answers."""
+        """Return the leading controller; each member answers this request."""
         request = RequestCode.CONTROLLER_GET_METADATA_INFO
         fields = (await self._connection.request(request, timeout_seconds=self._timeout)).fields
         leader = fields.get("controllerLeaderId", ""), fields.get("controllerLeaderAddress", "")
         return ControllerMetadata(*leader, is_leader=fields.get("isLeader", "") == "true")
 
     async def sync_state(self, groups: tuple[str, ...]) -> dict[str, SyncState]:
-        """Return the state of broker groups by name; the leader alone answers."""
+        """Return the state of broker groups by name; only the leader answers this request."""
         request, body = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, msgspec.json.encode(groups)
         return read_sync_state((await self._connection.request(request, {}, body, timeout_seconds=self._timeout)).body)
 
     async def elect_master(self, cluster: str, group: str, broker_id: int, now_ms: int) -> None:
-        """Make a member in sync the master of its group; the leader alone answers.
+        """Make an in-sync member the master of its group; only the leader answers this request.
 
         Args:
             cluster: the name of the RocketMQ cluster.
             group: the name of the broker group.
             broker_id: the number that the controllers gave to the member.
-            now_ms: the time, in milliseconds since 1970.
+            now_ms: the Unix time in milliseconds.
         """
         fields = {
             "clusterName": cluster,
@@ -104,7 +104,7 @@ class DLedgerAdmin:
     Args:
         connection: an open connection to the DLedger port.
         group: the name of the group.
-        self_id: the id of the member that the connection leads to.
+        self_id: the id of the member at the other end of the connection.
         timeout_seconds: how long one command may take.
     """
 
@@ -132,9 +132,9 @@ class DLedgerAdmin:
         )
 
     async def term(self, peer: str) -> int:
-        """Return the present term, which the metadata does not have.
+        """Return the current term, which the metadata does not contain.
 
-        A member answers a heartbeat of an earlier term with its own term and ignores it otherwise.
+        This sends a heartbeat of an earlier term: the member answers with its own term and otherwise ignores it.
 
         Args:
             peer: the id of another member of the group.
@@ -143,11 +143,11 @@ class DLedgerAdmin:
         return integer(await self._call(RequestCode.DLEDGER_HEARTBEAT, request, DLEDGER_EXPIRED_TERM), "term")
 
     async def transfer_leadership(self, target: str, term: int) -> None:
-        """Let this member, the leader, hand over to another one, which must have all entries.
+        """Transfer the leadership from this member to another one, which must have all entries.
 
         Args:
             target: the id of the next leader.
-            term: the present term.
+            term: the current term.
         """
         request = {"leaderId": self._self_id, "term": term, "transferId": self._self_id, "transfereeId": target}
         await self._call(RequestCode.DLEDGER_LEADERSHIP_TRANSFER, request)
@@ -171,7 +171,7 @@ class DLedgerAdmin:
 
 
 def read_sync_state(body: bytes) -> dict[str, SyncState]:
-    """Return the content of the answer to CONTROLLER_GET_SYNC_STATE_DATA."""
+    """Return the content of the response to CONTROLLER_GET_SYNC_STATE_DATA."""
     document = read_document(body, "the sync state")
     found: dict[str, SyncState] = {}
     for group, item in objects(document, "replicasInfoTable").items():

@@ -6,15 +6,15 @@ class RemotingError(Exception):
 
 
 class ConnectionClosedError(RemotingError):
-    """The connection closed before the answer came; whether the server handled the request is unknown."""
+    """The connection closed before the response arrived; the server may have handled the request."""
 
 
 class RequestTimeoutError(RemotingError):
-    """The answer did not come in time; whether the server handled the request is unknown."""
+    """The response did not arrive in time; the server may have handled the request."""
 
 
 class DocumentError(RemotingError):
-    """The body or a field of an answer is not what the command defines."""
+    """The body or a field of a response does not have the form that the command defines."""
 
 
 class RefusedError(RemotingError):
@@ -24,7 +24,7 @@ class RefusedError(RemotingError):
         request: the code of the request.
         code: the code of the response.
         address: the server.
-        remark: the server's own words.
+        remark: the message of the server.
     """
 
     def __init__(self, request: int, code: int, address: str, remark: str) -> None:

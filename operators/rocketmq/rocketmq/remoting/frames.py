@@ -14,12 +14,12 @@ JSON_SERIALIZATION = 0
 
 
 class FrameError(ValueError):
-    """The peer sent bytes that are no frame of the protocol; the connection cannot be used any more."""
+    """The peer sent bytes that are not a frame of the protocol; the connection is no longer usable."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """A request or a response; `code` is a request code or, in a response, a result."""
+    """A request or a response; `code` is a request code or a response code."""
 
     code: int
     opaque: int
@@ -33,7 +33,7 @@ def encode(command: Command) -> bytes:
     """Return the frame of a command.
 
     Raises:
-        FrameError: the header or the frame exceeds the limits that the parser has, too.
+        FrameError: the header or the frame exceeds the limits of the parser.
     """
     header = json.dumps(
         {
@@ -55,7 +55,7 @@ def encode(command: Command) -> bytes:
 
 
 class FrameParser:
-    """Splits a stream of bytes into commands; it buffers at most one frame beyond the bytes that were fed."""
+    """Splits a stream of bytes into commands; it buffers at most one frame beyond the given bytes."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -111,7 +111,7 @@ def _command(header: bytes, body: bytes) -> Command:
 
 def _integer(values: Mapping[str, object], name: str) -> int:
     value = values.get(name)
-    # bool is a subclass of int, but true and false are no numbers of the protocol.
+    # bool is a subclass of int, but true and false are not numbers of the protocol.
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**31) <= value < 2**31:
         raise FrameError(f"{name} in the header of a frame is not an integer of 32 bits")
     return value

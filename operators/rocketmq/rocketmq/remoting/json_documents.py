@@ -13,16 +13,16 @@ _TOKEN = re.compile(r'\s*(?:("[^"\\]*(?:\\.[^"\\]*)*")|([{}\[\],:])|([^\s{}\[\],
 
 
 def read_document(body: bytes, what: str) -> dict[str, object]:
-    """Return the object that a body holds.
+    """Return the JSON object in a body.
 
-    Keys that are numbers or objects, as in `{0:"a",{"queueId":1}:2}`, become the text of their JSON.
+    Keys that are numbers or objects, as in `{0:"a",{"queueId":1}:2}`, become strings with their JSON text.
 
     Args:
         body: UTF-8 text.
-        what: names the document in error messages.
+        what: the name of the document in error messages.
 
     Raises:
-        DocumentError: the body is no object, is nested too deeply, or is too large to be normalised.
+        DocumentError: the body is not an object, is nested too deeply, or is too large to be normalised.
     """
     try:
         text = body.decode()
@@ -51,9 +51,9 @@ def _load_nonstandard(text: str, what: str) -> object:
 
 
 def quote_keys(text: str) -> str:
-    """Return the text with every key that is no string replaced by a string of its JSON text.
+    """Return the text after replacing every key that is not a string by a string with its JSON text.
 
-    It reads each character once. Errors of the grammar that do not concern keys are left in the text.
+    The function reads each character once. It does not report syntax errors outside of keys.
 
     Raises:
         DocumentError: the text is nested deeper than `MAX_DEPTH`, has an object as a key of a key, or ends early.

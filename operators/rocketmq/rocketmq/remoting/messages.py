@@ -1,4 +1,4 @@
-"""A small client that sends and pulls messages, to prove that a broker serves; it has no balancing and no retries."""
+"""A small client that sends and pulls messages, to test a broker; it has no load balancing and no retries."""
 
 import struct
 import zlib
@@ -24,7 +24,7 @@ PULLED_NOTHING = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATE
 
 @dataclass(frozen=True)
 class SentMessage:
-    """Where a broker stored a message."""
+    """The location at which a broker stored a message."""
 
     message_id: str
     queue: int
@@ -69,7 +69,7 @@ class MessageClient:
     async def send(
         self, topic: str, queue: int, body: bytes, *, broker: str, group: str, born_ms: int, key: str = ""
     ) -> SentMessage:
-        """Send a message to a queue; the broker has stored it as its settings demand when this returns.
+        """Send a message to a queue, and wait until the broker has stored it according to its settings.
 
         Args:
             topic: the topic.
@@ -77,8 +77,8 @@ class MessageClient:
             body: the content.
             broker: the name of the broker group.
             group: the producer group.
-            born_ms: when the message was made, in milliseconds since 1970.
-            key: finds the message in the index of the broker.
+            born_ms: Unix time at which the message was created, in milliseconds.
+            key: the key of the message in the index of the broker.
 
         Raises:
             RefusedError: with code NO_PERMISSION when the topic is ordered and the broker is not writable, and with
@@ -108,7 +108,7 @@ class MessageClient:
     async def pull(
         self, topic: str, queue: int, offset: int, *, broker: str, group: str, count: int = 32
     ) -> PulledMessages:
-        """Return messages of a queue from an offset on; it does not wait for new ones."""
+        """Return messages of a queue from an offset on, without waiting for new messages."""
         fields = {
             "consumerGroup": group,
             "topic": topic,
@@ -136,16 +136,16 @@ class MessageClient:
         )
 
     async def commit(self, topic: str, queue: int, offset: int, *, group: str) -> None:
-        """Store that a consumer group has consumed a queue up to an offset, which itself is not consumed."""
+        """Store the offset of the next message that a consumer group will consume from a queue."""
         fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue), "commitOffset": str(offset)}
         await self._connection.request(RequestCode.UPDATE_CONSUMER_OFFSET, fields, timeout_seconds=self._timeout)
 
 
 def read_messages(data: bytes) -> tuple[StoredMessage, ...]:
-    """Return the messages that the body of an answer to PULL_MESSAGE holds.
+    """Return the messages in the body of a response to PULL_MESSAGE.
 
     Raises:
-        DocumentError: the bytes are no messages, a body is compressed, or a checksum is wrong.
+        DocumentError: the bytes are not messages, a body is compressed, or a checksum is wrong.
     """
     messages: list[StoredMessage] = []
     at = 0
@@ -172,7 +172,7 @@ def _read_message(data: bytes) -> StoredMessage:
     body, at = _sized(data, at, ">I")
     topic, at = _sized(data, at, ">H" if magic == MAGIC_V2 else ">B")
     properties, _ = _sized(data, at, ">H")
-    # The checksum of the broker has no sign bit.
+    # The broker clears the sign bit of the checksum.
     if zlib.crc32(body) & 0x7FFFFFFF != checksum & 0x7FFFFFFF:
         raise DocumentError(f"the checksum of the message at offset {offset} of queue {queue} is wrong")
     pairs = (pair.partition(NAME_SEPARATOR) for pair in properties.decode().split(PROPERTY_SEPARATOR))

@@ -1,4 +1,4 @@
-"""Configuration of servers as the text of Java properties."""
+"""The format of Java properties for the configuration of servers."""
 
 from collections.abc import Mapping
 
@@ -8,12 +8,12 @@ _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " 
 
 
 def write_properties(values: Mapping[str, str]) -> bytes:
-    """Return the text of properties; a value cannot add a line or a key."""
+    """Return the text of properties; values are escaped so that they cannot add a line or a key."""
     return "".join(f"{_escape(name)}={_escape(value)}\n" for name, value in values.items()).encode("ascii")
 
 
 def read_properties(body: bytes) -> dict[str, str]:
-    """Return the properties that a server wrote: one `KEY=VALUE` a line, without escapes.
+    """Return the properties in a server's output: one `KEY=VALUE` per line, without escapes.
 
     Raises:
         DocumentError: the body is not UTF-8.

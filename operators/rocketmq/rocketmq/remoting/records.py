@@ -1,4 +1,4 @@
-"""What name servers and brokers answer, as frozen values, and its reading from JSON documents."""
+"""The responses of name servers and brokers as frozen values, and their parsers from JSON."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from rocketmq.remoting.json_documents import read_document
 
 @dataclass(frozen=True)
 class BrokerGroup:
-    """The members of a broker group that a name server knows; member 0 is the master."""
+    """The registered members of a broker group at a name server; member 0 is the master."""
 
     name: str
     cluster: str
@@ -29,7 +29,7 @@ class ClusterInfo:
 
 @dataclass(frozen=True)
 class TopicQueues:
-    """The queues that one broker group has of a topic."""
+    """The queues of a topic on one broker group."""
 
     broker: str
     read_queues: int
@@ -39,14 +39,14 @@ class TopicQueues:
 
 @dataclass(frozen=True)
 class TopicRoute:
-    """Where the queues of a topic are."""
+    """The location of the queues of a topic."""
 
     queues: tuple[TopicQueues, ...]
     groups: tuple[BrokerGroup, ...]
 
     @property
     def writable_queues(self) -> dict[str, int]:
-        """The number of queues that producers may use, by broker group."""
+        """The number of queues that producers may write to, by broker group."""
         return {item.broker: item.write_queues for item in self.queues if Permission.WRITE in item.permission}
 
 
@@ -78,7 +78,7 @@ class SubscriptionGroup:
 
 @dataclass(frozen=True)
 class QueueOffset:
-    """How far a consumer group has read one queue."""
+    """The progress of a consumer group in one queue."""
 
     topic: str
     broker: str
@@ -88,24 +88,24 @@ class QueueOffset:
 
     @property
     def lag(self) -> int:
-        """Messages of the queue that the group has not consumed."""
+        """The number of messages of the queue that the group has not consumed."""
         return max(0, self.broker_offset - self.consumer_offset)
 
 
 @dataclass(frozen=True)
 class ConsumerStats:
-    """How far a consumer group has read the queues of one broker."""
+    """The progress of a consumer group in the queues of one broker."""
 
     queues: tuple[QueueOffset, ...]
 
     @property
     def lag(self) -> int:
-        """Messages of all queues that the group has not consumed."""
+        """The number of messages of all queues that the group has not consumed."""
         return sum(queue.lag for queue in self.queues)
 
 
 def read_cluster_info(body: bytes) -> ClusterInfo:
-    """Return the content of the answer to GET_BROKER_CLUSTER_INFO."""
+    """Return the content of the response to GET_BROKER_CLUSTER_INFO."""
     document = read_document(body, "the cluster information")
     groups = [_broker_group(item) for item in objects(document, "brokerAddrTable").values()]
     clusters = mapping(document.get("clusterAddrTable"), "clusterAddrTable")
@@ -114,7 +114,7 @@ def read_cluster_info(body: bytes) -> ClusterInfo:
 
 
 def read_topic_route(body: bytes) -> TopicRoute:
-    """Return the content of the answer to GET_ROUTEINFO_BY_TOPIC."""
+    """Return the content of the response to GET_ROUTEINFO_BY_TOPIC."""
     document = read_document(body, "the topic route")
     queues = tuple(
         TopicQueues(
@@ -129,7 +129,7 @@ def read_topic_route(body: bytes) -> TopicRoute:
 
 
 def read_consumer_stats(body: bytes) -> ConsumerStats:
-    """Return the content of the answer to GET_CONSUME_STATS, whose keys are queues as JSON text."""
+    """Return the content of the response to GET_CONSUME_STATS, whose keys are queues as JSON text."""
     queues: list[QueueOffset] = []
     for key, offsets in objects(read_document(body, "the consumer statistics"), "offsetTable").items():
         queue = read_document(key.encode(), "a queue in the consumer statistics")
@@ -146,7 +146,7 @@ def read_consumer_stats(body: bytes) -> ConsumerStats:
 
 
 def read_topic_configs(body: bytes) -> dict[str, TopicConfig]:
-    """Return the content of the answer to GET_ALL_TOPIC_CONFIG."""
+    """Return the content of the response to GET_ALL_TOPIC_CONFIG."""
     configs: dict[str, TopicConfig] = {}
     for name, item in objects(read_document(body, "the topic settings"), "topicConfigTable").items():
         attributes = mapping(item.get("attributes"), "attributes")
@@ -162,7 +162,7 @@ def read_topic_configs(body: bytes) -> dict[str, TopicConfig]:
 
 
 def read_subscription_groups(body: bytes) -> dict[str, SubscriptionGroup]:
-    """Return the content of the answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
+    """Return the content of the response to GET_ALL_SUBSCRIPTIONGROUP_CONFIG."""
     table = objects(read_document(body, "the subscription groups"), "subscriptionGroupTable")
     return {
         name: SubscriptionGroup(
@@ -195,7 +195,7 @@ def write_subscription_group(group: SubscriptionGroup) -> bytes:
 
 
 def mapping(value: object, what: str) -> dict[str, object]:
-    """Return the value as an object; `null` is an empty one."""
+    """Return the value as an object; `null` becomes an empty object."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -204,12 +204,12 @@ def mapping(value: object, what: str) -> dict[str, object]:
 
 
 def objects(document: Mapping[str, object], name: str) -> dict[str, dict[str, object]]:
-    """Return a field that holds objects by name."""
+    """Return a field with objects by name."""
     return {key: mapping(item, name) for key, item in mapping(document.get(name), name).items()}
 
 
 def texts(value: object, what: str) -> tuple[str, ...]:
-    """Return the value as a list of texts; `null` is an empty one."""
+    """Return the value as a tuple of strings; `null` becomes an empty tuple."""
     if not isinstance(value, list | None):
         raise DocumentError(f"{what} is not a list")
     items = cast("list[object]", value or [])
@@ -219,7 +219,7 @@ def texts(value: object, what: str) -> tuple[str, ...]:
 
 
 def text(document: Mapping[str, object], name: str) -> str:
-    """Return a field that is a text."""
+    """Return a field that is a string."""
     value = document.get(name)
     if not isinstance(value, str):
         raise DocumentError(f"{name} is not a text")
@@ -227,7 +227,7 @@ def text(document: Mapping[str, object], name: str) -> str:
 
 
 def boolean(document: Mapping[str, object], name: str) -> bool:
-    """Return a field that is true or false."""
+    """Return a field that is a boolean."""
     value = document.get(name)
     if not isinstance(value, bool):
         raise DocumentError(f"{name} is not true or false")
@@ -235,7 +235,7 @@ def boolean(document: Mapping[str, object], name: str) -> bool:
 
 
 def integer(document: Mapping[str, object], name: str) -> int:
-    """Return a field that is an integer, or the decimal text of one as in the fields of a header."""
+    """Return a field that is an integer, or its decimal text, as in header fields."""
     value = document.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         return value
@@ -245,7 +245,7 @@ def integer(document: Mapping[str, object], name: str) -> int:
 
 
 def permission(document: Mapping[str, object], name: str) -> Permission:
-    """Return a field that holds permissions, without the bits that concern no client."""
+    """Return a field with permissions, without the bits that do not concern clients."""
     return Permission(integer(document, name) & (Permission.READ | Permission.WRITE))
 
 

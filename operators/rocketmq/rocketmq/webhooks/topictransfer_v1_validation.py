@@ -1,6 +1,6 @@
-"""Refuses a TopicTransfer that would lose messages beside another one, or by going back too late.
+"""Refuses a TopicTransfer that conflicts with another one, or an undo that would lose messages.
 
-What the schema or a CEL rule can say belongs to the class, where it costs no request.
+Rules of the schema and CEL rules are in the class of the kind, where they need no webhook call.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from rocketmq.api.v1.topictransfer_types import TopicTransfer
 from rocketmq.manager import operator
 
 NO_WAY_BACK = ("StopWrite", "Drain", "DeleteSource", "Done")
-"""Phases from which a transfer only goes forward."""
+"""Phases in which a transfer can no longer be undone."""
 
 
 @operator.validator(reads=[TopicTransfer])
