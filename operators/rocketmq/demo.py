@@ -47,7 +47,7 @@ TICK_SECONDS = 0.25
 
 
 class Story:
-    """Prints each change of the Broker, with the messages that were sent and consumed by then."""
+    """Prints each change of the Broker, with the numbers of sent and consumed messages."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -141,7 +141,7 @@ def _check(story: Story) -> None:
 
 @contextlib.contextmanager
 def started() -> Generator[tuple[EmbeddedCluster, Ports, contextlib.ExitStack]]:
-    """Start the cluster and the operator beside it."""
+    """Start the cluster, and the operator in this process."""
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         cluster = stack.enter_context(process_cluster(Path(directory), nodes=3))
         found = stack.enter_context(operated(cluster, "demo"))

@@ -1,11 +1,11 @@
-"""Measures how long producers wait for an acknowledgement after the loss of a master, on real servers.
+"""Measures the time in which producers get no acknowledgement after the loss of a master, on real servers.
 
     python hack/measure_takeover.py DLEDGER --runs 20   writes its part of docs/reports/takeover.json, and the README
     python hack/measure_takeover.py --render            writes only the figures of the README, from the report
 
-A group of a mode that elects masters takes messages. Each run stops its master with SIGSTOP, so that its connections
-stay open and no restart brings it back. The time runs from the last acknowledgement before to the first one after. The
-old master goes on, and the next run begins when all members are in sync.
+Producers send messages to a group in a mode that elects masters. Each run stops the master with SIGSTOP, so that its
+connections stay open and Kubernetes does not restart it. The time runs from the last acknowledgement before the stop to
+the first one after it. Then the old master continues, and the next run begins when all members are in sync.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def render(report: dict[str, Any]) -> str:
 
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
-    """Return a README with the figures of a report between the marks."""
+    """Return a README with the figures of a report between the markers."""
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"
@@ -61,7 +61,7 @@ def summary(seconds: list[float]) -> dict[str, Any]:
 
 
 def measure(mode: str, runs: int, note: str) -> dict[str, Any]:
-    """Run the losses of masters in a mode, and return the report, with what it has of the other modes."""
+    """Measure a mode, and return the report with its figures and those of the other modes."""
     from steersman.logs import configure
 
     from tests.process_cluster import process_cluster
@@ -107,7 +107,7 @@ def _takeovers(cluster: Any, mode: str, runs: int) -> list[float]:
 
 
 def main() -> None:
-    """Measure or render, by the arguments."""
+    """Measure a mode or render the report, according to the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", nargs="?", default="DLEDGER", choices=("DLEDGER", "CONTROLLER"))
     parser.add_argument("--runs", type=int, default=20, help="losses of a master")

@@ -1,8 +1,8 @@
-"""Makes a directory with the jars of RocketMQ by Maven, and names the commands that start its servers.
+"""Creates a directory with the jars of RocketMQ by Maven, and returns the commands that start its servers.
 
-    python hack/rocketmq.py 5.5.0          prints the directory, which is made when it is missing
+    python hack/rocketmq.py 5.5.0          prints the directory, which is created if it is missing
 
-`images/pom.xml` lists the jars. They are kept below the cache directory of the user.
+`images/pom.xml` lists the jars. They are stored in the cache directory of the user.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 MAVEN_SECONDS = 600
 ARTIFACTS = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-controller", "rocketmq-proxy", "rocketmq-tools")
 IMAGES = Path(__file__).resolve().parents[1] / "images"
-"""What the images of the servers are built of: the list of jars and the start scripts."""
+"""The sources of the servers' images: the list of jars and the start scripts."""
 MEMORY = (
     "-Xms128m",
     "-Xmx192m",
@@ -40,22 +40,22 @@ MODULES = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
 )
 NO_TLS = "-Dtls.server.mode=disabled"
-"""Without it each server generates keys for TLS at its start, which takes seconds."""
+"""Without this option each server generates TLS keys when it starts, which takes seconds."""
 SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
     "timerWheelEnable": "false",
     "brokerIP1": "127.0.0.1",
 }
-"""Settings of a broker that needs little disk and memory and is reached on loopback."""
+"""Settings of a broker that needs little disk and memory and listens on loopback."""
 
 
 class ServerFilesError(RuntimeError):
-    """The jars of RocketMQ cannot be had on this machine; the message says why."""
+    """The jars of RocketMQ are not available on this machine; the message says why."""
 
 
 def make(version: str) -> Path:
-    """Return the directory of the jars of one version, made if it is missing.
+    """Return the directory of the jars of one version, which is created if it is missing.
 
     Raises:
         ServerFilesError: Maven or Java is missing, Maven fails, or the version is not of the form 5.5.0.
@@ -98,7 +98,7 @@ def image(version: str) -> dict[str, object]:
     """Return the entry of an images file of process nodes: the start scripts of an image, with small JVMs.
 
     Raises:
-        ServerFilesError: the jars cannot be had.
+        ServerFilesError: the jars are not available.
     """
     path = os.pathsep.join((str(Path(shutil.which("java") or "java").parent), "/usr/sbin:/usr/bin:/sbin:/bin"))
     variables = {
@@ -116,19 +116,19 @@ def properties(values: Mapping[str, object]) -> str:
 
 
 def name_server(jars: Path, directory: Path, port: int) -> list[str]:
-    """Write the configuration of a name server below `directory` and return its command."""
+    """Write the configuration of a name server to `directory`, and return its command."""
     settings = {"listenPort": port, "bindAddress": "127.0.0.1", "kvConfigPath": directory / "kvConfig.json"}
     return _command(jars, directory, "org.apache.rocketmq.namesrv.NamesrvStartup", settings)
 
 
 def broker(jars: Path, directory: Path, port: int, settings: Mapping[str, object]) -> list[str]:
-    """Write the configuration of a broker below `directory` and return its command.
+    """Write the configuration of a broker to `directory`, and return its command.
 
     Args:
         jars: the directory that `make` returns.
-        directory: holds the configuration, the store and the logs.
-        port: where the broker listens; it takes the port two below for its fast remoting server.
-        settings: the broker's own settings: at least `namesrvAddr`, `brokerName` and `haListenPort`.
+        directory: the directory for the configuration, the store and the logs.
+        port: the port of the broker, which uses `port` minus two for its fast remoting server.
+        settings: settings of this broker, at least `namesrvAddr`, `brokerName` and `haListenPort`.
     """
     store = {"storePathRootDir": directory / "store", "storePathCommitLog": directory / "store/commitlog"}
     base = {**SMALL_BROKER, "listenPort": port, "bindAddress": "127.0.0.1", **store}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is slow at times; no property test is about speed.
+# A busy machine can be slow, and no property test measures speed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -20,7 +20,7 @@ def api(cluster):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip what takes minutes on real servers unless it is asked for; `make soak` of the project asks."""
+    """Skip tests that take minutes on real servers, except in `make soak`."""
     if "soak" in (config.getoption("-m") or ""):
         return
     for item in items:

@@ -1,4 +1,4 @@
-"""Faults of a broker group that a seed chooses, one after the other, each healed before the next."""
+"""Faults of a broker group that a seed chooses, in sequence; each is healed before the next one."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Fault:
 
     kind: FaultKind
     of_master: bool
-    """Whether the victim is the master; otherwise it is another member."""
+    """Whether the fault hits the master; otherwise it hits another member."""
     seconds: float
-    """Time until it heals."""
+    """Time until the fault is healed."""
     operator_killed_after: float | None
-    """Time until the operator is killed and started again; `None` when it goes on."""
+    """Time until the operator is killed and restarted; `None` if it keeps running."""
 
     def __str__(self) -> str:
         victim = "the master" if self.of_master else "a replica"

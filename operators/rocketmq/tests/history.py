@@ -1,4 +1,4 @@
-"""A history of messages that were acknowledged and of messages that were consumed, and what it proves."""
+"""A history of acknowledged and consumed messages, and the check for lost and disordered messages."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ __all__ = ["Report", "check"]
 
 @dataclass(frozen=True)
 class Report:
-    """What a history shows. A producer sends the numbers of a lane in order, each until it is acknowledged."""
+    """The result of a check. A producer sends the numbers of a lane in order, and repeats each until it is
+    acknowledged."""
 
     lost: tuple[tuple[str, int], ...]
     """Lanes and numbers that were acknowledged and not consumed."""
     disordered: tuple[tuple[str, int], ...]
-    """Lanes and numbers that came first after a larger number of the lane."""
+    """Lanes and numbers whose first delivery came after a larger number of the lane."""
     duplicates: int
-    """Messages beyond the first of a number."""
+    """The number of repeated deliveries."""
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was lost and each lane is in order."""
+        """Whether no message was lost and each lane is in order."""
         return not (self.lost or self.disordered)
 
 
 def check(acknowledged: Mapping[str, Iterable[int]], consumed: Mapping[str, Sequence[int]]) -> Report:
-    """Compare what producers were told with what consumers got.
+    """Compare the messages that were acknowledged to producers with those that consumers received.
 
     Args:
         acknowledged: the numbers of each lane that a broker acknowledged.
-        consumed: the numbers of each lane in the order in which they were consumed.
+        consumed: the numbers of each lane, in the order of consumption.
     """
     lost: list[tuple[str, int]] = []
     disordered: list[tuple[str, int]] = []

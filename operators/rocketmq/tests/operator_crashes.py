@@ -1,4 +1,4 @@
-"""Ends of the operator before and after each kind of step that it performs."""
+"""Crashes of the operator before and after each kind of step that it performs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["CrashPoints"]
 
 
 class CrashPoints:
-    """Holds a reconcile once before and once after each kind of step, until the operator is killed there."""
+    """Blocks a reconcile once before and once after each kind of step, until the operator is killed there."""
 
     def __init__(self) -> None:
         self.reached: set[tuple[str, str]] = set()
-        """The kinds of steps, and `before` or `after`."""
+        """The points that were reached: kinds of steps with `before` or `after`."""
         self._held = threading.Event()
 
     def kill_held(self, operator: Operated) -> None:
-        """Kill the operator, and start it again, if its reconcile is held."""
+        """Kill and restart the operator if its reconcile is blocked."""
         if self._held.is_set():
             self._held.clear()
             operator.kill()
             operator.start()
 
     async def pass_by(self, step: Step, when: str) -> None:
-        """Hold here if it is the first time."""
+        """Block at this point if it is reached for the first time."""
         point = (type(step).__name__, when)
         if point not in self.reached:
             self.reached.add(point)
@@ -36,7 +36,7 @@ class CrashPoints:
             await asyncio.Event().wait()
 
     def effects(self) -> type[effects.Effects]:
-        """Return effects that pass by before and after each step."""
+        """Return a class of effects with such a point before and after each step."""
         points = self
 
         class HeldEffects(effects.Effects):

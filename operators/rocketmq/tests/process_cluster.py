@@ -25,15 +25,15 @@ SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
     "timerWheelEnable": "false",
-    # A busy machine lets requests wait for longer than the default of 200 ms.
+    # On a busy machine, requests wait for longer than the default of 200 ms.
     "waitTimeMillsInSendQueue": "10000",
     "waitTimeMillsInPullQueue": "10000",
 }
-"""Settings of brokers that need little memory."""
+"""Settings with which brokers need little memory."""
 
 
 class Ports:
-    """Forwards a port of this machine to each server that is asked for, by the name or the address of its Pod."""
+    """Forwards a port of this machine to each requested server, by the name or the address of its Pod."""
 
     def __init__(self, cluster: EmbeddedCluster, stack: contextlib.ExitStack) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class Ports:
 def process_cluster(
     directory: Path, nodes: int = 2, versions: tuple[str, ...] = ("5.5.0",)
 ) -> Iterator[EmbeddedCluster]:
-    """Start a cluster whose images `rocketmq` are the servers' files, one tag for each version.
+    """Start a cluster with an image `rocketmq` of the servers' files, with one tag for each version.
 
     Raises:
         OSError: Pods cannot have networks of their own here.
@@ -74,7 +74,7 @@ def process_cluster(
 
 
 class Operated:
-    """The operator of a namespace, and ports of this machine that lead to its servers."""
+    """The operator of a namespace, and ports of this machine that forward to its servers."""
 
     def __init__(self, operators: Operators, namespace: str, ports: Ports) -> None:
         self._operators = operators
@@ -83,18 +83,19 @@ class Operated:
         self.start()
 
     def start(self) -> None:
-        """Start the operator, which ends without a wait for its reconciles."""
+        """Start the operator; when it stops, it does not wait for reconciles."""
         settings = {"shutdown_grace": 0.0}
         self._running = self._operators("rocketmq:operator", namespaces=(self._namespace,), settings=settings)
 
     def kill(self) -> None:
-        """End the operator wherever its reconciles are; requests that servers have received go on there."""
+        """Cancel the operator at any point of its reconciles; servers still handle the requests that they have
+        received."""
         self._running.stop()
 
 
 @contextlib.contextmanager
 def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Operated]:
-    """Run the operator in a namespace of its own until the block ends."""
+    """Run the operator in a separate namespace until the block ends."""
     cluster.create_namespace(namespace)
     with cluster.test(namespace), contextlib.ExitStack() as stack:
         cluster.apply(PROJECT / "config" / "crd" / "bases")
@@ -110,7 +111,7 @@ def operated(cluster: EmbeddedCluster, namespace: str) -> Iterator[Operated]:
 
 
 def until(holds: Callable[[], Any], what: str | Callable[[], object], seconds: float = WAIT_SECONDS) -> Any:
-    """Return what a condition returns as soon as it is true."""
+    """Return the first true result of a condition."""
     deadline = time.monotonic() + seconds
     while not (found := holds()):
         assert time.monotonic() < deadline, what() if callable(what) else what
@@ -129,7 +130,7 @@ def name_service(size: int = 1) -> dict[str, Any]:
 
 def broker(**spec: Any) -> dict[str, Any]:
     config = {**SMALL_BROKER, **spec.pop("config", {})}
-    # A member of a group that loses its data could elect a master that lacks messages.
+    # If a member loses its data, the group could elect a master that lacks messages.
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     base = {
         "brokerImage": IMAGE,
@@ -150,7 +151,7 @@ def status(cluster: EmbeddedCluster, kind: str = "brokers") -> dict[str, Any]:
 
 
 def running(cluster: EmbeddedCluster) -> dict[str, Any]:
-    """Return the status of a Broker all of whose members are in sync, for its present generation; else nothing."""
+    """Return the status of a Broker; an empty one unless it is current and all members are in sync."""
     found = cluster.get("brokers.rocketmq.daocloud.io", "mq") or {}
     state = found.get("status") or {}
     current = state.get("observedGeneration") == found.get("metadata", {}).get("generation")
@@ -197,7 +198,7 @@ def started(cluster: EmbeddedCluster, ports: Ports, *, servers: dict[str, Any] |
 
 
 def wait_routed(routes: Routes, groups: int, topic: str = TOPIC) -> None:
-    """Wait until name servers know the topic's queues of that many groups."""
+    """Wait until name servers have the topic's queues of this number of groups."""
 
     async def routed() -> bool:
         with contextlib.suppress(RemotingError):

@@ -36,7 +36,7 @@ def unavailable() -> str:
 
 
 def server_files() -> ModuleType:
-    """Return the module of `hack/rocketmq.py`, which is in no package."""
+    """Return the module of `hack/rocketmq.py`, which is not part of a package."""
     path = Path(__file__).parent.parent / "hack" / "rocketmq.py"
     spec = importlib.util.spec_from_file_location("rocketmq_server_files", path)
     assert spec is not None
@@ -50,7 +50,7 @@ def server_files() -> ModuleType:
 def running(directory: Path, jars: Path) -> Iterator[Servers]:
     """Run a name server and a broker until the block ends."""
     files = server_files()
-    # The broker's second port is the one two below its first; the HA port binds every address.
+    # The broker's second port is its first port minus two; the HA port listens on every address.
     name_port, ha_port, broker_port = free_ports(3)
     with contextlib.ExitStack() as stack:
         stack.enter_context(_process(files.name_server(jars, directory / "name-server", name_port)))
@@ -59,7 +59,7 @@ def running(directory: Path, jars: Path) -> Iterator[Servers]:
             "brokerClusterName": "test",
             "brokerName": "group-a",
             "haListenPort": ha_port,
-            # A busy machine lets requests wait for longer than the default of 200 ms.
+            # On a busy machine, requests wait for longer than the default of 200 ms.
             "waitTimeMillsInSendQueue": 10_000,
             "waitTimeMillsInPullQueue": 10_000,
         }
@@ -70,7 +70,7 @@ def running(directory: Path, jars: Path) -> Iterator[Servers]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that are free on every address, and whose second port below is free, too."""
+    """Return ports that are free on every address, and for which the port minus two is also free."""
     found: list[int] = []
     taken: set[int] = set()
     while len(found) < count:
@@ -108,7 +108,7 @@ async def _ready(servers: Servers) -> None:
             return bool(await BrokerAdmin(connection).runtime_info())
 
     await until(registered, "the broker registers with the name server")
-    # A broker refuses its runtime information until it has taken its first samples, in its first second.
+    # A broker refuses requests for its runtime information during its first second, before its first samples.
     await until(sampled, "the broker takes its first samples")
 
 
@@ -120,6 +120,6 @@ def _process(command: list[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        # Nothing of the store is needed any more, and an orderly end takes the broker many seconds.
+        # The store is no longer needed, and a graceful shutdown of the broker takes many seconds.
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(STOP_SECONDS)

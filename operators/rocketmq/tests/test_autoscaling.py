@@ -1,4 +1,4 @@
-"""Autoscaling of the groups of a Broker by the rate of messages and by the disks."""
+"""Autoscaling of the groups of a Broker by message rate and disk usage."""
 
 from __future__ import annotations
 

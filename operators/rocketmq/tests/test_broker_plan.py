@@ -1,4 +1,4 @@
-"""The stage Sync of a Broker: which step comes next, and which never comes."""
+"""The stage Sync of a Broker: the order of steps, and steps that must not happen."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker(*, groups=(), **spec):
 
 
 def group(of, index, master=0, **changes):
-    """A group in which all is well, with changes of members by `m0`, `m1` and so on."""
+    """A healthy group, with changes of members by `m0`, `m1` and so on."""
     states = []
     for member in members_of(of, index):
         settings = live(settings_of(of, member, ENDPOINTS, writable=index < of.spec.size))

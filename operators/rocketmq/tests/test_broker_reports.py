@@ -17,7 +17,7 @@ MASTER, FOLLOWER = Member(0, 0), Member(0, 1)
 
 
 class Reporting(BrokerAdmin):
-    """A broker that reports the next of some ends of its commit log with each answer."""
+    """A broker that reports the next of the given ends of its commit log in each response."""
 
     def __init__(self, is_master: bool, ends: Sequence[int]) -> None:
         self._id = "0" if is_master else "1"

@@ -1,4 +1,5 @@
-"""Histories of messages on real brokers under the faults of seeds: every acknowledged message is consumed, in order.
+"""Histories of messages on real brokers under faults that seeds choose: every acknowledged message is consumed, in
+order.
 
 `HISTORY_RUNS` is the number of seeds of each mode.
 """
@@ -46,7 +47,7 @@ KIND = "brokers.rocketmq.daocloud.io"
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[EmbeddedCluster, Operated, Routes]]:
-    """A Broker of each mode, whose group takes the faults of all seeds."""
+    """A Broker of each mode, with one group for the faults of all seeds."""
     files = server_files()
     with contextlib.ExitStack() as stack:
         try:
@@ -62,7 +63,7 @@ def whole(cluster: EmbeddedCluster) -> None:
 
 
 def inject(cluster: EmbeddedCluster, operator: Operated, fault: Fault, number: int) -> None:
-    """Inject a fault, kill the operator on the way, and heal."""
+    """Inject a fault, kill the operator if the fault says so, and heal the fault."""
     faults, group = NodeFaults(cluster), group_of(cluster)
     others = [pod for pod in group["members"] if pod != group["master"]]
     victim = group["master"] if fault.of_master else others[0]

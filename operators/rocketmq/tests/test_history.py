@@ -1,4 +1,4 @@
-"""The checker of histories finds what it is for."""
+"""The checker of histories detects lost, disordered and repeated messages."""
 
 from tests.history import check
 

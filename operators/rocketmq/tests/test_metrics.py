@@ -1,4 +1,4 @@
-"""Metrics of Brokers and transfers: what a scrape shows of what reconciles saw."""
+"""Metrics of Brokers and transfers: a scrape has the values of the last reconciles."""
 
 from __future__ import annotations
 

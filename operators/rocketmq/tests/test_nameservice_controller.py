@@ -1,4 +1,4 @@
-"""The name servers on a cluster, with the permissions that the operator declares and no others."""
+"""The name servers on a cluster, with only the permissions that the operator declares."""
 
 from __future__ import annotations
 

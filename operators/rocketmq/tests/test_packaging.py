@@ -1,4 +1,4 @@
-"""What ships the operator: the bundle for OLM, the Helm chart with its metadata of ArtifactHub, one manifest, images."""
+"""The packages of the operator: the OLM bundle, the Helm chart with metadata for ArtifactHub, one manifest, images."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KINDS = {"Broker", "Console", "Controller", "NameService", "RocketMQCluster", "T
 
 
 def made(*words: str) -> str:
-    """Run a target of the Makefile with the present interpreter and return its output."""
+    """Run a target of the Makefile with the current interpreter, and return its output."""
     make = shutil.which("make")
     if make is None:
         pytest.skip("make is not installed")

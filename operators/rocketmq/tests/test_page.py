@@ -1,4 +1,4 @@
-"""The page of the operator: what a browser shows of it, and that no value of a cluster becomes markup."""
+"""The web page of the operator in a browser; values from a cluster are escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers with real servers on process nodes: nothing that was acknowledged is lost."""
+"""Brokers with real servers on process nodes: no acknowledged message is lost."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_groups_are_added_for_the_rate_of_messages_and_for_full_disks_and_leave_
     cluster, shop, monkeypatch
 ):
     monkeypatch.setattr(autoscaling, "STABILIZATION_SECONDS", 5)
-    # All groups share the disk of this machine, which other files may fill.
+    # All groups share the disk of this machine, where other files also need space.
     monkeypatch.setattr(autoscaling, "SPARE_SHARE", 3.0)
     limits = {"enabled": True, "minGroups": 1, "maxGroups": 2, "targetPutTps": 2, "targetDiskPercent": 95}
     routes = started(cluster, shop, clusterMode="STATIC", replicaPerGroup=0, autoscaling=limits)
@@ -362,14 +362,14 @@ def test_the_checker_finds_the_loss_of_an_unclean_election_after_asynchronous_re
             with faults.pause(first):
                 until(lambda: group_of(cluster)["master"] == other, "no unclean master is elected")
     until(lambda: running(cluster), lambda: f"the group did not come back: {status(cluster)}")
-    # Replicas copy the settings of topics at intervals, so the new master may not have the topic yet.
+    # Replicas copy the settings of topics at intervals, so the new master may lack the topic.
     create_topic(cluster, shop, status(cluster))
     wait_routed(routes, 1)
     assert workload.report().lost
 
 
 async def allow_unclean_masters(ports: Ports, controller: str) -> None:
-    """Change the running controller alone: the operator writes no such setting."""
+    """Change the setting in the running controller only, because the operator never writes it."""
     update_controller_config = 1009
     async with await Connection.open(ports(controller)) as connection:
         await connection.request(update_controller_config, {}, write_properties({"enableElectUncleanMaster": "true"}))

@@ -37,7 +37,7 @@ ALONE = {"clusterMode": "STATIC", "replicaPerGroup": 0}
 
 @pytest.fixture
 def clusters(tmp_path) -> Iterator[tuple[EmbeddedCluster, Operated, Routes]]:
-    """The RocketMQ clusters mq, which has the topic, and blue of two groups; both have the same name servers."""
+    """The RocketMQ clusters `mq` with the topic, and `blue` with two groups; both use the same name servers."""
     files = server_files()
     with contextlib.ExitStack() as stack:
         try:
@@ -57,7 +57,7 @@ def phase_of(cluster: EmbeddedCluster, kind: str = "topictransfers", name: str =
 
 
 def permissions(routes: Routes) -> dict[str, int]:
-    """Return what producers and consumers may do with the topic, by group."""
+    """Return the permissions on the topic, by group."""
 
     async def read() -> dict[str, int]:
         with contextlib.suppress(RemotingError):

@@ -12,7 +12,7 @@ README = (PROJECT / "README.md").read_text()
 
 
 def compared() -> list[tuple[str, str]]:
-    """Return each complaint about the other operator with the last cell of its row."""
+    """Return each complaint about the other operator with the test in the last cell of its row."""
     _, _, section = README.partition("## Compared with Apache's operator")
     rows = re.findall(r"^\| (.+?) \|.*\| `([^`|]+)` \|$", section, re.MULTILINE)
     assert len(rows) == len(re.findall(r"^\| ", section.partition("\n## ")[0], re.MULTILINE)) - 1

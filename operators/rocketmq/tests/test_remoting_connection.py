@@ -1,4 +1,4 @@
-"""Connections against a peer on loopback that answers, is silent, or breaks the protocol."""
+"""Connections to a peer on loopback that answers, does not answer, or violates the protocol."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ RESPONSE = 1
 
 
 class Peer:
-    """A server that records the commands which it receives, and lets the test answer."""
+    """A server that records the commands that it receives, and sends the responses of the test."""
 
     def __init__(self):
         self.commands: asyncio.Queue[Command] = asyncio.Queue()

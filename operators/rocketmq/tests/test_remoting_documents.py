@@ -1,4 +1,4 @@
-"""The reading of JSON that is not standard, of properties, and of stored messages."""
+"""The parsers of non-standard JSON, of properties, and of stored messages."""
 
 import contextlib
 import json

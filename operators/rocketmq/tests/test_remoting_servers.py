@@ -77,7 +77,7 @@ async def send(client, topic, queue, body, key=""):
 
 
 async def pulled(client, topic, queue, count):
-    """Wait until a queue shows that many messages, and return them."""
+    """Wait until a queue has this number of messages, and return them."""
 
     async def probe():
         return len((await client.pull(topic, queue, 0, broker=GROUP, group="readers")).messages) >= count

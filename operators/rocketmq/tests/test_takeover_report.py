@@ -1,4 +1,4 @@
-"""The README's figures of takeovers come from the report of `hack/measure_takeover.py`."""
+"""The figures of takeovers in the README match the report of `hack/measure_takeover.py`."""
 
 from __future__ import annotations
 

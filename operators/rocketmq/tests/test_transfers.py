@@ -1,4 +1,4 @@
-"""The phases of a TopicTransfer: the way forward, the way back, and what stops each."""
+"""The phases of a TopicTransfer: transfer, undo, and the conditions that delay them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def complete(status):
 
 
 def walk(of, results):
-    """Return the phases whose work is done, in order."""
+    """Return the performed phases, in order."""
     phases, now = [], NOW
     while not is_finished(of) and len(phases) < 30:
         phase = phase_of(of)

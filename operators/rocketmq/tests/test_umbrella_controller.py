@@ -1,4 +1,4 @@
-"""RocketMQCluster and Console on simulated nodes: their children, and what the status says of them."""
+"""RocketMQCluster and Console on simulated nodes: their children and their status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def condition(found, kind="Available"):
 def test_a_cluster_has_an_object_of_each_kind_and_says_which_is_missing(cluster, operator):
     running = operator("rocketmq:operator")
     cluster.apply(CLUSTER)
-    # Simulated Pods are ready, but no server answers in them.
+    # Simulated Pods are ready, but they run no server.
     found = cluster.wait(KIND, "shop", lambda each: "Controller" in condition(each).get("message", ""))
     assert condition(found)["status"] == "False"
     for kind in ("nameservices", "controllers", "brokers", "consoles"):

@@ -1,4 +1,4 @@
-"""Producers that send numbered messages to the masters that name servers report, and a consumer that reads all."""
+"""Producers that send numbered messages to the masters that name servers report, and a consumer of all messages."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REQUEST_SECONDS = 3.0
 PAUSE_SECONDS = 0.02
 RETRY_SECONDS = 0.2
 SEND_SECONDS = 12.0
-"""Time in which a client that repeats a send expects an acknowledgement."""
+"""Time in which a message must be acknowledged, including repeated attempts."""
 
 
 class Routes:
-    """The master of each group, as a name server reports it, at an address that this process reaches."""
+    """The master of each group, from a name server, with an address that this process can connect to."""
 
     def __init__(self, ports: Callable[[str], str], name_servers: Callable[[], tuple[str, ...]]) -> None:
         self._ports = ports
@@ -60,7 +60,7 @@ class Workload:
         self.attempts_failed = 0
         """Attempts to send that were not acknowledged, and were repeated."""
         self.failed_sends = 0
-        """Messages that were not acknowledged within `SEND_SECONDS`, attempts together."""
+        """Messages that were not acknowledged within `SEND_SECONDS`, including repeated attempts."""
 
     def __enter__(self) -> Workload:
         self._thread.start()
@@ -70,17 +70,17 @@ class Workload:
         self.stop()
 
     def stop(self) -> None:
-        """End the producers."""
+        """Stop the producers."""
         self._ending.set()
         self._thread.join(30)
 
     @property
     def count(self) -> int:
-        """The messages that were acknowledged."""
+        """The number of acknowledged messages."""
         return sum(map(len, self.acknowledged.values()))
 
     def forget_gaps(self) -> None:
-        """Measure the longest time without an acknowledgement anew."""
+        """Reset the longest time without an acknowledgement."""
         self.longest_gap, self.last = 0.0, time.monotonic()
 
     async def _produce(self) -> None:
@@ -117,12 +117,12 @@ class Workload:
         self.acknowledged[lane].append(number)
 
     def report(self) -> Report:
-        """Consume all queues and return what the history shows of the messages that were acknowledged before."""
+        """Consume all queues, and return the check of the messages that were acknowledged before."""
         acknowledged = {lane: tuple(numbers) for lane, numbers in self.acknowledged.items()}
         return check(acknowledged, asyncio.run(self._consume()))
 
     async def _consume(self) -> dict[str, list[int]]:
-        """Return the numbers of each lane, and store for the consumer group how far it has read."""
+        """Return the numbers of each lane, and commit the offsets of the consumer group."""
         found: dict[str, list[int]] = {}
         for group, queue in self._lanes:
             address = await self._routes.master(self._topic, group)
@@ -141,7 +141,7 @@ class Workload:
 
 
 class Consumer:
-    """Reads lanes from their beginnings on, and stores for its consumer group how far it has read."""
+    """Reads lanes from their first messages on, and commits the offsets of its consumer group."""
 
     def __init__(self, routes: Routes, lanes: list[tuple[str, int]], topic: str = TOPIC) -> None:
         self._routes = routes
@@ -161,7 +161,7 @@ class Consumer:
 
     @property
     def count(self) -> int:
-        """The messages that were consumed."""
+        """The number of consumed messages."""
         return sum(map(len, self.consumed.values()))
 
     async def _read(self) -> None:

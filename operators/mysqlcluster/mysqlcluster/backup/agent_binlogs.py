@@ -3,8 +3,7 @@
 | request | response |
 |---|---|
 | `GET /v1/binlogs` | `BinlogList`; with `?positions=1` also the position at the start of each file |
-| `GET /v1/binlogs/NAME?stream=S&from=N&until=M` | the bytes of one file; 409 if the files now belong to another stream
-|
+| `GET /v1/binlogs/NAME?stream=S&from=N&until=M` | the bytes of one file; 409 after a change of the stream |
 
 The server writes whole groups of transactions under a lock; the size that it reports is the end of a group.
 """

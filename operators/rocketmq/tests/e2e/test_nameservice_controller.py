@@ -1,4 +1,4 @@
-"""NameService as its users meet it: `steersman run` as a process of its own, beside a real kube-apiserver."""
+"""NameService as in production: `steersman run` as a separate process with a real kube-apiserver."""
 
 import pytest
 
