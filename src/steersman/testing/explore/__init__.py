@@ -1,4 +1,4 @@
-"""Explores the failures of an operator: every crash, lost response, late event and missed event of a scenario.
+"""Explores the failures of an operator in a scenario: crashes, lost responses, late and missed events.
 
 `explored` marks a test. The scenario runs on a simulated cluster, once as the reference and once for each plan; a plan
 is a sequence of faults at numbered points of the reference run. Runs are forks of one started cluster and take no

@@ -22,11 +22,11 @@ from steersman.testing.explore.running import Job, Scenario
 __all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored"]
 
 PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
-"""Plans to run instead of all, separated by commas."""
+"""The environment variable with the plans to run instead of all, separated by commas."""
 PAGES_VARIABLE = "STEERSMAN_EXPLORE_PAGES"
-"""The directory of the pages that show failures."""
+"""The environment variable with the directory for the pages of failures."""
 DEFAULT_PAGES = ".steersman/explore"
-"""The directory of the pages, below the working directory, if the variable is not set."""
+"""The default directory of the pages, relative to the working directory."""
 I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
 
 
@@ -35,7 +35,7 @@ class ExploredError(AssertionError):
 
 
 class Explored:
-    """A test that explores a scenario. Made by `explored`; call it to run it."""
+    """A test that explores a scenario. `explored` creates it; a call runs it."""
 
     def __init__(self, scenario: Callable[..., Awaitable[None]], options: dict[str, Any]) -> None:
         self.scenario = scenario
@@ -48,17 +48,17 @@ class Explored:
         del self.__wrapped__  # type: ignore[attr-defined]
 
     def always(self, invariant: I) -> I:
-        """Judge a function of the `State` at every commit: it may assert, or return False or a message."""
+        """Check a function of the `State` at every commit: it may assert, or return False or a message."""
         self.invariants.append(invariant)
         return invariant
 
     def finally_(self, compare: I) -> I:
-        """Judge the end with a function of the reference's end and the run's, instead of requiring equality."""
+        """Compare the end of a run with the end of the reference by a function, instead of requiring equality."""
         self.compare = compare  # type: ignore[assignment]
         return compare
 
     def request(self, *, fixtures: dict[str, Any] | None = None, plans: Sequence[Plan] = ()) -> Request:
-        """Return what `explore` is called with."""
+        """Return the request for `explore`."""
         options = dict(self._options)
         world_options = WorldOptions(
             **{k: options.pop(k) for k in ("latency", "quiet", "within", "hot_writes") if k in options}
@@ -79,12 +79,12 @@ class Explored:
         )
 
     def explore(self, **fixtures: Any) -> Exploration:
-        """Explore the scenario and return the result, whatever it is."""
+        """Explore the scenario and return the result, with or without failures."""
         self.last = explore(self.request(fixtures=fixtures))
         return self.last
 
     def __call__(self, **fixtures: Any) -> None:
-        """Explore the scenario. Raises `ExploredError` if a plan breaks the operator."""
+        """Explore the scenario; raises `ExploredError` if a plan has findings."""
         result = self.explore(**fixtures)
         if result.failures:
             test = self._test_id()
@@ -97,7 +97,7 @@ class Explored:
         )
 
     def _page(self, failure: Failure, test: str) -> Path | None:
-        """Write the page of a failure; a directory that cannot be written must not hide the failure."""
+        """Write the page of a failure; errors of the directory are ignored, so that the failure is still reported."""
         directory = Path(os.environ.get(PAGES_VARIABLE, DEFAULT_PAGES))
         path = directory / f"{re.sub('[^A-Za-z0-9_.-]+', '-', test)[-150:]}.html"
         try:
@@ -131,8 +131,8 @@ def explored(
     Args:
         seeds: The number of seeds.
         budget: CPU time on each processor, such as `60s` or `5m`.
-        perturb: What goes wrong: names of `PERTURBATIONS`.
-        plans: Plans to run instead of those of the reference; regression tests name the plans that found something.
+        perturb: The kinds of faults: names of `PERTURBATIONS`.
+        plans: Plans to run instead of those of the reference; a regression test names the plans of former failures.
         allow: Oracles whose findings do not count.
         ignore: Resources that are not compared at the end, such as `secrets`.
         jobs: The number of runs at a time; by default the number of processors.
@@ -142,7 +142,7 @@ def explored(
         world: Options of `WorldOptions`: `latency`, `quiet`, `within`, `hot_writes`.
 
     Raises:
-        ExploredError: When the test runs, for a plan that breaks the operator.
+        ExploredError: When the test runs, if a plan has findings.
     """
     options: dict[str, Any] = {
         "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
@@ -158,7 +158,7 @@ def explored(
         def test(**given: Any) -> None:
             made(**given)
 
-        # functools.wraps marks the coroutine function as what is wrapped; pytest must see a plain function.
+        # functools.wraps sets `__wrapped__` to the coroutine function, but pytest must find a plain function.
         del test.__wrapped__  # type: ignore[attr-defined]
         test.__signature__ = inspect.Signature(fixtures)  # type: ignore[attr-defined]
         for name in ("always", "finally_", "explore", "request"):

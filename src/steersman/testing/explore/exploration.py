@@ -1,4 +1,4 @@
-"""Explores a scenario: the reference, its plans within a budget, the judgement of each run, and the smallest plans."""
+"""Explores a scenario: the reference, its plans within a budget, the checks of each run, and the smallest plans."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "explore", "r
 DEFAULT_PERTURB: Final = ("crash", "lost-answer", "conflict", "lag", "miss")
 """Not `past`: an operator lists without `resourceVersion`, and a correct API server answers with the latest state."""
 SECOND_REFERENCE_DELAY_SECONDS: Final = 97.0
-"""The second reference begins so much later, so that names and fields that contain times differ."""
+"""Delay of the second reference, so that names and fields that contain times differ."""
 BUSY_FACTOR: Final = 4.0
-"""How much longer than its budget an exploration may take while other programs use the processors."""
+"""An exploration takes at most this multiple of its budget while other programs use the processors."""
 _MAX_FAILURES: Final = 20
 
 Compare = Callable[[NormalState, NormalState], object]
@@ -32,7 +32,7 @@ Compare = Callable[[NormalState, NormalState], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to explore.
+    """The parameters of an exploration.
 
     Args:
         job: The scenario and the options of its runs.
@@ -61,7 +61,7 @@ class Request:
 
 @dataclass(slots=True)
 class Failure:
-    """A plan that breaks the operator, its findings, and the runs to compare."""
+    """A plan with findings, the findings, and the runs to compare."""
 
     plan: Plan
     seed: int
@@ -82,7 +82,7 @@ class Exploration:
     """The kinds of faults that were tried at each write and event."""
     pruned: list[Pruned] = field(default_factory=list[Pruned])
     left: int = 0
-    """Plans that the budget left out, pairs apart."""
+    """The number of plans that the budget did not allow, without pairs."""
     runs: int = 0
     cpu: float = 0.0
     seconds: float = 0.0
@@ -127,12 +127,12 @@ def explore(
     progress: Progress = lambda _exploration, _share: None,
     result: Exploration | None = None,
 ) -> Exploration:
-    """Explore a scenario, and return what was found.
+    """Explore a scenario, and return the result.
 
     Args:
         request: What to explore.
         progress: Called after each run.
-        result: Receives the findings; the caller has them after a `KeyboardInterrupt`, too.
+        result: The result to fill; after a `KeyboardInterrupt` it contains the findings so far.
     """
     result = Exploration() if result is None else result
     began = time.monotonic()
@@ -190,7 +190,7 @@ class _Seed:
             self._run_all(pairs, within=False)
 
     def judge(self, outcome: Outcome) -> list[Finding]:
-        """Return the findings of a run that count."""
+        """Return the findings of a run, without the allowed ones."""
         found = self._counting(outcome.findings)
         if "end-state" in self._request.allow or any(
             f.oracle in ("scenario", "not-settled", "hot-loop") for f in found
@@ -201,7 +201,7 @@ class _Seed:
         return found + self._differences(outcome)
 
     def _differences(self, outcome: Outcome) -> list[Finding]:
-        """Return the differences at the first quiet moment that differs from the reference."""
+        """Return the differences at the end of the first `settled()` that differs from the reference."""
         times = [mark.at for mark in outcome.trace.marks if mark.text.startswith("settled")]
         moments = [
             (f"after step {n}", *triple)
@@ -216,7 +216,7 @@ class _Seed:
         return []
 
     def _run_all(self, plans: Sequence[Plan], *, within: bool) -> bool:
-        """Run plans until the budget ends or enough is found. Returns whether all were run."""
+        """Run plans until the budget is spent or enough failures are found; return whether all plans were run."""
         request, result = self._request, self._result
         done = 0
         jobs = request.jobs or os.cpu_count() or 1
@@ -258,7 +258,7 @@ class _Seed:
         return min(1.0, max(done / plans if plans else 1.0, self.spent))
 
     def _shrunk(self, failure: Failure) -> Failure:
-        """Return the failure with the smallest plan that still fails in the same way."""
+        """Return the failure with the smallest plan that has the same kind of finding."""
         kinds = {finding.oracle for finding in failure.findings}
         improved = True
         while improved:
@@ -280,7 +280,7 @@ class _Seed:
         return [finding for finding in findings if finding.oracle not in self._request.allow]
 
     def _learned(self) -> _Volatile:
-        """Return what differs between the reference and one with another seed that begins later."""
+        """Return the differences between the reference and a later reference with another seed."""
         if self._volatile is None:
             with Runner(self._request.job, self._seed + 7_919, delay=SECOND_REFERENCE_DELAY_SECONDS) as runner:
                 second = self._counted(runner.run(Plan()))
@@ -313,7 +313,7 @@ def _compared(compare: Compare, reference: NormalState, end: NormalState) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Volatile:
-    """Names and fields that differ from reference to reference, and are therefore not compared."""
+    """Names and fields that differ between references, and are therefore not compared."""
 
     names: frozenset[str]
     paths: frozenset[tuple[str, str]]

@@ -1,8 +1,8 @@
-"""Processes in one event loop: each can stop running at any instant, for good or for a while.
+"""Several operator processes in one event loop; each can be stopped at any time, permanently or temporarily.
 
-Every callback of a task carries the context in which the task was made, and the context names the process. A stopped
-process runs no callback: no `except`, no `finally`, no timer. That is what a crash does, and what a suspended virtual
-machine does.
+Every callback of a task has the context in which the task was created, and the context contains the process number. A
+stopped process runs no callback: no `except`, no `finally`, no timer. So it behaves like a crashed process or a
+suspended virtual machine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PROCESS: Final[ContextVar[int]] = ContextVar("steersman_process", default=0)
 
 
 def current_process() -> int:
-    """Return the number of the process that the running callback belongs to; 0 is none."""
+    """Return the number of the process of the running callback; 0 if there is none."""
     return _PROCESS.get()
 
 
 @contextmanager
 def in_process(number: int) -> Generator[None]:
-    """Tasks and callbacks that are made in the block belong to a process."""
+    """Assign the tasks and callbacks that are created in the block to a process."""
     token = _PROCESS.set(number)
     try:
         yield
@@ -37,19 +37,19 @@ def in_process(number: int) -> Generator[None]:
 
 
 def leave_process() -> None:
-    """Let what this context makes from now on belong to no process."""
+    """Assign later tasks and callbacks of this context to no process."""
     _PROCESS.set(0)
 
 
 class ProcessLoop(VirtualTimeLoop):
-    """A loop of virtual time whose processes can be stopped and continued."""
+    """An event loop with virtual time whose processes can be stopped and continued."""
 
     def __init__(self, start: float = 1_000.0, **options: Any) -> None:
         self._stopped: dict[int, list[asyncio.Handle]] = {}
         super().__init__(start, **options)
 
     def stop_process(self, number: int) -> None:
-        """Run nothing of a process from now on, except the rest of the running callback. Idempotent.
+        """Stop the callbacks of a process, except the rest of the running callback. Idempotent.
 
         Args:
             number: The process, as in `in_process`.
@@ -57,7 +57,7 @@ class ProcessLoop(VirtualTimeLoop):
         if number in self._stopped:
             return
         held = self._stopped[number] = []
-        # The loop has counted the ready callbacks of this pass already: their number must not change.
+        # The loop has already counted the ready callbacks of this iteration: their number must not change.
         for index, handle in enumerate(self._ready):
             if _process_of(handle) == number:
                 held.append(handle)
@@ -70,7 +70,7 @@ class ProcessLoop(VirtualTimeLoop):
             heapq.heapify(self._scheduled)
 
     def continue_process(self, number: int) -> None:
-        """Continue a stopped process; timers that were due meanwhile fire now.
+        """Continue a stopped process; timers that became due meanwhile fire immediately.
 
         Args:
             number: The process, as in `in_process`.
@@ -84,7 +84,7 @@ class ProcessLoop(VirtualTimeLoop):
                 self._ready.append(handle)
 
     def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> asyncio.Handle:
-        """Call `callback` in the next pass, unless its process is stopped."""
+        """Call `callback` in the next iteration, unless its process is stopped."""
         if self._stopped:
             return self._kept(callback, args, context) or super().call_soon(callback, *args, context=context)
         return super().call_soon(callback, *args, context=context)
@@ -100,7 +100,7 @@ class ProcessLoop(VirtualTimeLoop):
     def call_at(
         self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call `callback` at a time, unless its process is stopped then."""
+        """Call `callback` at a time, unless its process is then stopped."""
         if not self._stopped:
             return super().call_at(when, callback, *args, context=context)
         held = self._stopped.get((context or copy_context()).get(_PROCESS, 0))

@@ -1,4 +1,4 @@
-"""Observes a run: records commits and reconciles, and judges each commit and each quiet moment."""
+"""Observes a run: records commits and reconciles, and checks each commit and each settled state."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Invariant = Callable[[State], object]
 
 
 class Observer:
-    """Records the commits of a run and the findings that they show.
+    """Records the commits of a run, and the findings at these commits.
 
     Args:
         storage: The storage of the API server.
-        trace: Receives the records.
-        findings: Receives the findings.
-        invariants: Judged at each commit.
+        trace: The trace to which records are added.
+        findings: The list to which findings are added.
+        invariants: The functions to check at each commit.
         clock: Returns the virtual time in seconds.
     """
 
@@ -53,18 +53,18 @@ class Observer:
         self._identity: Callable[[int], str | None] = lambda _: None
 
     def elect(self, namespace: str, name: str, identity: Callable[[int], str | None]) -> None:
-        """Judge from now on whether each writing process holds the lease.
+        """Check at each later write whether the writing process holds the lease.
 
         Args:
             namespace: The namespace of the lease.
             name: The name of the lease.
-            identity: Returns the identity of a process that runs, `None` for another one.
+            identity: Returns the identity of a running process, `None` for another process.
         """
         self._lease = namespace, name
         self._identity = identity
 
     def committed(self, event: Event) -> None:
-        """Record a commit, and judge it.
+        """Record a commit, and check it.
 
         Args:
             event: The change of the storage.
@@ -95,7 +95,7 @@ class Observer:
                 self.find("invariant", problem, item.revision)
 
     def judge_status(self) -> None:
-        """Judge a quiet moment: the last reconcile of each object, and the conditions of custom objects."""
+        """Check a settled state: the last reconcile of each object, and the conditions of custom objects."""
         for problem in failing(self._trace):
             self.find("failing", problem, self._storage.revision)
         for problem in unready_children(State(self._storage), self._storage):
@@ -106,8 +106,8 @@ class Observer:
 
         Args:
             oracle: One of `findings.ORACLES`.
-            message: What is wrong, with the object.
-            revision: The commit that shows it.
+            message: The violation, with the object.
+            revision: The revision of the commit with the violation.
         """
         self._findings.append(Finding(oracle, message, self._clock(), revision))
 
@@ -122,10 +122,10 @@ class Observer:
 
 
 class TimedRecorder(Recorder):
-    """A recorder that writes reconciles into the trace, with their times.
+    """A recorder that adds reconciles to the trace, with their times.
 
     Args:
-        trace: Receives the records.
+        trace: The trace to which records are added.
         process: The process of the operator.
         clock: Returns the virtual time in seconds.
     """
@@ -138,7 +138,7 @@ class TimedRecorder(Recorder):
         self._began: ContextVar[float] = ContextVar("began", default=0.0)
 
     def began(self) -> None:
-        """Note the time; see `Recorder.began`."""
+        """Record the start time; see `Recorder.began`."""
         super().began()
         self._began.set(self._clock())
 

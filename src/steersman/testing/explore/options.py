@@ -1,4 +1,4 @@
-"""Options of a run."""
+"""The options of the runs of an exploration."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The HTML page of a failure: the reference and the failing run side by side, in one file without other resources.
 
-`page.html` and `page.js` draw what `page_data` returns. All texts are data: the script sets them as text, and the JSON
-in the page has no character that ends a script element. Values of Secrets are not on the page.
+`page.html` and `page.js` render the result of `page_data`. The script inserts all values as text, and the JSON in the
+page contains no character that ends a script element. Values of Secrets are not on the page.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from steersman.testing.explore.trace import Commit, Trace
 __all__ = ["page", "page_data"]
 
 MAX_STATE_BYTES: Final = 4 << 20
-"""The length of all states on a page; later states of a run are left out."""
+"""Most bytes of all states on a page; later states of a run are omitted."""
 MAX_STATE_CHARS: Final = 50_000
-"""The length of one state; the rest is cut off."""
+"""Most characters of one state; the rest is omitted."""
 MAX_ITEMS: Final = 4_000
-"""Items of a run on a page; later ones are left out."""
+"""Most items of a run on a page; later items are omitted."""
 MAX_TEXT_CHARS: Final = 2_000
-"""The length of a finding, an error or another text."""
+"""Most characters of a finding, an error or another text."""
 _ESCAPES: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 _OMITTED_STATE: Final = "(this state is left out: the page would be too large)"
 _DIRECTORY: Final = Path(__file__).parent
@@ -59,7 +59,7 @@ def page(failure: Failure, replay: str) -> str:
 
 
 def page_data(failure: Failure, replay: str) -> dict[str, Any]:
-    """Return what the page shows, as JSON values.
+    """Return the content of the page as JSON values.
 
     Args:
         failure: The failure.
@@ -86,9 +86,9 @@ def page_data(failure: Failure, replay: str) -> dict[str, Any]:
 
 
 def _cursor(failure: Failure) -> float:
-    """Return the seconds at which the first finding shows.
+    """Return the time of the first finding, in seconds.
 
-    States at a quiet moment are compared just before the first run goes on: the next step may follow at that instant.
+    Settled states are compared directly before the first run continues, because its next step may have the same time.
     """
     trace, reference = failure.outcome.trace, failure.reference.trace
     first = next((finding for finding in failure.findings if finding.at), None)
@@ -102,7 +102,7 @@ def _cursor(failure: Failure) -> float:
 
 
 class _States:
-    """The texts of states, each once, within a bound."""
+    """The texts of states without duplicates, up to a total size."""
 
     def __init__(self) -> None:
         self.texts: list[str] = [_OMITTED_STATE]
@@ -185,7 +185,7 @@ def _ending(code: int, fault: str) -> str:
 
 
 def _generated(trace: Trace) -> dict[str, str]:
-    """Return the generated names of a run, each with what stands for it."""
+    """Return the generated names of a run, each with its replacement."""
     found: dict[str, str] = {}
     for commit in trace.commits:
         metadata: dict[str, Any] = msgspec.json.decode(commit.after)["metadata"] if commit.type == "ADDED" else {}

@@ -1,4 +1,4 @@
-"""The plans of a scenario, from the trace of its reference run, without those that cannot show anything new."""
+"""The plans of a scenario, from the trace of its reference run, without plans that are equivalent to others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The plans to run, the most promising first, those that are left out, and pairs for the rest of the budget."""
+    """The plans to run, the most promising first, the omitted plans, and pairs for the rest of the budget."""
 
     plans: tuple[Plan, ...]
     pruned: tuple[Pruned, ...]
@@ -93,7 +93,7 @@ def _of_writes(
 
 
 def _adjacent(previous: WriteRecord | None, write: WriteRecord, trace: Trace) -> bool:
-    """Return whether the storage is the same before `write` as it was right after `previous`."""
+    """Return whether the storage did not change between `previous` and `write`."""
     if previous is None or not write.commits:
         return False
     between = range(max(previous.commits) + 1, min(write.commits))
@@ -146,7 +146,7 @@ def _digest(write: WriteRecord, by_revision: dict[int, Commit]) -> str:
 
 
 def _change(commit: Commit) -> str:
-    """Return a digest of the difference that a commit makes, without names and times."""
+    """Return a digest of the changes of a commit, without names and times."""
     before, after = (
         normal_object(msgspec.json.decode(value), {commit.name: name_pattern(commit.name)}) if value else None
         for value in (commit.before, commit.after)
@@ -163,7 +163,7 @@ def _pruned(before: Any, after: Any) -> Any:
 
 
 def _pairs(plans: Sequence[Plan]) -> Iterable[Plan]:
-    """Yield pairs of faults at neighbouring points, then at distant ones; not two that are equal in kind and point."""
+    """Yield pairs of faults at neighbouring points, then at distant points, without pairs of equal faults."""
     writes = [p.faults[0] for p in plans if p.faults[0].kind in ("crash-after", "lose-answer", "conflict")]
     events = [p.faults[0] for p in plans if p.faults[0].kind in ("hold", "miss")]
     for distance in (1, 2, 5):

@@ -1,10 +1,10 @@
-"""Plans: what goes wrong in one run, as values with a text form.
+"""Plans: the faults of one run, as values with a text form.
 
-A plan is a sequence of faults; its text joins them with `+`. Points of a run are numbered as in the reference run:
-`W3` is the third write of the operator, `E5` the fifth event that reached it, `S1` the end of the first
-`settled()` of the scenario.
+A plan is a sequence of faults; its text joins them with `+`. Points of a run are numbered as in the reference run: `W3`
+is the third write of the operator, `E5` the fifth event that it received, `S1` the end of the first `settled()` of the
+scenario.
 
-    crash-after:W3            the process ends right after the third write is stored
+    crash-after:W3            the process crashes directly after the third write is stored
     hold:E5..S2               the watch of the fifth event is late until the second `settled()` is quiet
     crash-after:W1+conflict:W4
 """
@@ -29,7 +29,7 @@ FAULT_KINDS: Final = {
     "miss": "E",
     "absent": "S",
 }
-"""The kinds of faults, and the letter of the point at which each happens."""
+"""The kinds of faults, with the letter of the points at which each can happen."""
 PERTURBATIONS: Final = {
     "crash": ("crash-after", "crash-before", "absent"),
     "lost-answer": ("lose-answer",),
@@ -39,7 +39,7 @@ PERTURBATIONS: Final = {
     "past": ("past",),
     "pause": ("pause",),
 }
-"""What `explored(perturb=…)` may name, with the kinds of faults."""
+"""The names for `explored(perturb=…)`, with their kinds of faults."""
 _POINT: Final = re.compile(r"([WES])([1-9][0-9]{0,6})")
 _MAX_PLAN_CHARS: Final = 4_096
 
@@ -50,13 +50,13 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong at one point of a run.
+    """One fault at one point of a run.
 
     Args:
         kind: One of `FAULT_KINDS`.
         at: The point: `W3`, `E5` or `S1`.
-        until: The `S` point at which a late watch catches up or an absent operator returns; the next quiet moment if
-            empty. For `past`: the `W` point whose state the restarted operator sees.
+        until: The `S` point at which a late watch catches up or an absent operator restarts; if empty, the next time at
+            which the cluster is quiet. For `past`: the `W` point with the state that the restarted operator receives.
     """
 
     kind: str
@@ -87,7 +87,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The faults of one run; none is the reference run."""
+    """The faults of one run; a plan without faults is the reference run."""
 
     faults: tuple[Fault, ...] = ()
 
@@ -109,7 +109,7 @@ class Plan:
 
 
 def read_plans(lines: Iterable[str]) -> list[Plan]:
-    """Return the plans of a file: one in a line; `#` begins a comment. Raises `PlanError` with the line's number."""
+    """Return the plans of a file, one per line; `#` starts a comment. Raises `PlanError` with the line number."""
     found: list[Plan] = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()

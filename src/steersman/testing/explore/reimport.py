@@ -1,4 +1,4 @@
-"""Operators whose processes share no memory: each process imports the modules of the operator's package anew."""
+"""Operators whose processes share no memory: each process imports the modules of the operator's package again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["reimporting"]
 
 
 def reimporting(target: str) -> Callable[[], Operator]:
-    """Return a factory of an operator: the first call returns the imported one, each further call imports it anew.
+    """Return a factory of an operator: the first call returns the imported operator, each later call imports it again.
 
-    A new import covers all modules of the top-level package of the target, and no others.
+    A new import includes all modules of the top-level package of the target, and no others.
 
     Args:
         target: `module:attribute`; without an attribute, the only operator of the module.
@@ -43,7 +43,7 @@ def reimporting(target: str) -> Callable[[], Operator]:
 
 
 def _restore(before: Mapping[str, ModuleType], package: str) -> None:
-    """Let the test go on with the modules that it has imported."""
+    """Restore the modules that the test has imported."""
     modules: dict[str, Any] = sys.modules
     for key in [key for key in modules if _is_below(key, package)]:
         del modules[key]

@@ -24,7 +24,7 @@ _TEXTS = {
 
 
 def fault_text(fault: Fault, failure: Failure) -> str:
-    """Return one sentence that says what a fault does in a run."""
+    """Return one sentence that describes a fault in a run."""
     trace = failure.outcome.trace
     number = int(fault.at[1:])
     values = {"write": fault.at, "event": fault.at, "until": fault.until, "number": str(number)}
@@ -46,7 +46,7 @@ def failure_text(result: Exploration, test: str, *, page: Path | None = None) ->
 
     Args:
         result: The exploration.
-        test: The id of the test, for the line that replays the plan.
+        test: The id of the test, for the command that replays the plan.
         page: The HTML page of the first failure.
     """
     lines: list[str] = []
@@ -85,7 +85,7 @@ def replay_command(failure: Failure, test: str) -> str:
 
 
 def saved_plan(failure: Failure, operator: str) -> str:
-    """Return a failure as a line of a file of plans, with a comment above it.
+    """Return a failure as a line for a file of plans, preceded by a comment.
 
     Args:
         failure: The failure.
@@ -96,7 +96,7 @@ def saved_plan(failure: Failure, operator: str) -> str:
 
 
 def coverage_text(result: Exploration) -> str:
-    """Return what was tried, what was left out and why, in a few lines."""
+    """Return a summary of the runs, and of the omitted plans with reasons."""
     reasons = Counter(
         "equal to another plan" if p.reason.startswith(("equal", "the same")) else p.reason for p in result.pruned
     )

@@ -1,7 +1,7 @@
 """Runs of a scenario: the cluster starts once, and each run is a fork of it, so that runs share nothing.
 
-Where the system cannot fork, or the process has threads, each run starts a cluster of its own; it takes longer and
-finds the same.
+If the system cannot fork, or the process has threads, each run starts a separate cluster. This takes longer and has the
+same results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = ["Job", "Outcome", "Runner", "Scenario", "forks"]
 Scenario = Callable[[World], Awaitable[None]]
 
 MAX_STEPS: Final = 200_000
-"""Passes of the loop without virtual time passing, after which a run counts as a hot loop."""
+"""Iterations of the event loop at one virtual time after which a run counts as a hot loop."""
 MAX_RUN_CPU_SECONDS: Final = 60
 """CPU seconds after which a run is ended."""
 
@@ -53,7 +53,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list[Finding])
     end: NormalState = field(default_factory=dict[str, list[str]])
     states: list[NormalState | None] = field(default_factory=list[NormalState | None])
-    """The state at the end of each `settled()` at which nothing was late."""
+    """The state at the end of each `settled()`; `None` while events were late or the operator was absent."""
     trace: Trace = field(default_factory=Trace)
     cpu: float = 0.0
     """CPU seconds of the run, without the start of the cluster."""
@@ -63,7 +63,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What all runs of an exploration have in common."""
+    """The common parameters of all runs of an exploration."""
 
     scenario: Scenario
     options: WorldOptions
@@ -79,10 +79,10 @@ def forks() -> bool:
 
 
 class Runner:
-    """A cluster that has started, from which runs begin. Use as a context manager.
+    """A started cluster from which runs begin. Use it as a context manager.
 
     Args:
-        job: What all runs have in common.
+        job: The common parameters of all runs.
         seed: The seed of the cluster.
         delay: Virtual seconds before the scenario begins.
     """
@@ -120,7 +120,7 @@ class Runner:
         """Yield the outcomes of plans, in the order in which they end.
 
         Args:
-            plans: The plans; taken one by one when a run can begin.
+            plans: The plans, an iterable that is read when the next run can begin.
             jobs: The greatest number of runs at a time.
         """
         if not self._fork:
@@ -163,7 +163,7 @@ class Runner:
 
     def _start(self, plan: Plan) -> tuple[int, int]:
         reading, writing = os.pipe()
-        # Python ignores exceptions in callbacks around fork(), a KeyboardInterrupt as well.
+        # Python ignores exceptions in callbacks around fork(), including KeyboardInterrupt.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         pid = os.fork()
         if pid:
@@ -184,7 +184,7 @@ class Runner:
     def _survived(self, plan: Plan) -> Outcome:
         try:
             return self._run(plan)
-        except BaseException as problem:  # noqa: BLE001 - told by the parent
+        except BaseException as problem:  # noqa: BLE001 - the parent reports it
             text = "".join(traceback.format_exception(problem))
             return Outcome(plan, self._seed, [Finding("scenario", text)])
 
@@ -262,7 +262,7 @@ class Runner:
             for name in leaks(world.trace, storage, job.ignore)
         ]
         if not self._fork:
-            # The end of the processes that a crash has stopped lets their requests go on, which changes the records.
+            # When crashed processes are closed, their requests continue, which would change the records.
             outcome = copy.deepcopy(outcome)
             await world.close()
         return outcome
@@ -283,7 +283,7 @@ async def _cancel_all() -> None:
 
 @contextmanager
 def _without_logs() -> Generator[None]:
-    """Log nothing in the block: the runs would log the same lines hundreds of times."""
+    """Disable logging in the block, because the runs would log the same lines hundreds of times."""
     import structlog
 
     configured, disabled = structlog.get_config(), logging.root.manager.disable
@@ -297,7 +297,7 @@ def _without_logs() -> Generator[None]:
 
 
 def _become_a_run() -> None:
-    """Prepare a fork: no output, no Ctrl-C, a limit on CPU time, and few collections of garbage."""
+    """Prepare a fork for a run: no output, no Ctrl-C, a limit on CPU time, and few garbage collections."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its forks

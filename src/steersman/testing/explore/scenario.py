@@ -1,13 +1,13 @@
 """Scenarios in files, for explorations without pytest.
 
 A file of manifests is a scenario with two steps: all objects are applied, then the custom objects are deleted. A file
-with `steps` names them:
+with `steps` lists its steps:
 
     settings: {finalizer_timeout: 30}
     steps:
-    - apply: sample.yaml            # a file beside this one, an object, or a list of them
+    - apply: sample.yaml            # a file in the same directory, an object, or a list of them
     - apply: {apiVersion: example.com/v1, kind: App, metadata: {name: a}, spec: {replicas: 2}}
-      settle: false                 # the next step begins at once
+      settle: false                 # the next step begins without a wait
     - wait: 30s
     - delete: App.example.com/a
 """
@@ -33,13 +33,13 @@ Objects = list[dict[str, Any]]
 
 _LIMITS: Final = documents.Limits(bytes=1 << 20, depth=100, values=50_000)
 MAX_STEPS: Final = 200
-"""Steps of a scenario."""
+"""Most steps of a scenario."""
 _FIELDS: Final = frozenset({"settings", "replicas", "namespace", "steps"})
 _ACTIONS: Final = ("apply", "delete", "wait")
 
 
 class ScenarioError(ValueError):
-    """A scenario's file cannot be used; the message names the file, the step and the field."""
+    """The file of a scenario is invalid; the message names the file, the step and the field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Step:
 
     Args:
         action: `apply`, `delete` or `wait`.
-        objects: What is applied.
+        objects: The objects to apply.
         kind: The kind of the object to delete, with its group: `App.example.com`.
         name: The name of the object to delete.
         namespace: Its namespace; that of the scenario if empty.
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class FileScenario:
-    """A scenario that carries out steps. Bind it to an operator with `of`."""
+    """A scenario of steps from a file. Bind it to an operator with `of`."""
 
     steps: tuple[Step, ...]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -75,7 +75,7 @@ class FileScenario:
     namespace: str | None = None
 
     async def run(self, world: World, operator: Any) -> None:
-        """Carry out the steps in a world.
+        """Perform the steps in a world.
 
         Args:
             world: The run.

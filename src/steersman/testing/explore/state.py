@@ -1,6 +1,6 @@
 """States of the cluster: the view of invariants, and the form in which two runs are compared.
 
-Two runs of one scenario differ in uids, times, generated names and addresses, although nothing is wrong. `normal_state`
+Two correct runs of one scenario differ in uids, times, generated names and addresses. `normal_state`
 replaces them. An object that exists twice in one run and once in the other remains a difference.
 """
 
@@ -27,7 +27,7 @@ NormalState = dict[str, list[str]]
 IGNORED: Final = frozenset(
     {"leases.coordination.k8s.io", "events", "events.events.k8s.io", "nodes", "componentstatuses"}
 )
-"""Resources that change without any meaning for the result of a scenario."""
+"""Resources whose changes do not matter for the result of a scenario."""
 _DROPPED: Final = frozenset({"uid", "resourceVersion", "managedFields", "selfLink", "generation", "creationTimestamp"})
 _MASKED_KEYS: Final = frozenset({
     "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history",
@@ -98,11 +98,11 @@ def _normal_text(item: Item, names: dict[str, str], *, secret: bool) -> str:
 
 
 def normal_object(obj: Object, names: dict[str, str] | None = None, *, secret: bool = False) -> Any:
-    """Return an object without what differs between two runs that did the same.
+    """Return an object without the values that differ between equivalent runs.
 
     Args:
         obj: The object.
-        names: Generated names and what replaces them.
+        names: Generated names and their replacements.
         secret: Whether the values of `data` are replaced, because they are random in most Secrets.
     """
     observed: Any = dig(obj, "status", "observedGeneration")
@@ -148,7 +148,7 @@ def masked_name(text: str, names: Mapping[str, str]) -> str:
 
     Args:
         text: A name, or a text that contains names.
-        names: Generated names and what replaces them, the longest first.
+        names: Generated names and their replacements, the longest first.
     """
     for name, replacement in names.items():
         if name in text:
@@ -161,8 +161,8 @@ def normal_state(storage: Storage, since: int, ignore: frozenset[str] = frozense
 
     Args:
         storage: The storage of the API server.
-        since: A revision; objects that did not change after it are left out.
-        ignore: Resources to leave out, beside those without meaning (`IGNORED`).
+        since: A revision; objects that did not change after it are omitted.
+        ignore: Resources to omit, in addition to `IGNORED`.
     """
     names: dict[str, str] = {}
     items = list(_meaningful(storage, since, ignore))
@@ -189,7 +189,7 @@ def _meaningful(storage: Storage, since: int, ignore: frozenset[str]) -> Iterato
 
 
 def _is_history(resource: str, obj: Object) -> bool:
-    """Return whether an object records a former specification of a workload; not every run has seen all of them."""
+    """Return whether an object records a former revision of a workload; runs may have different revisions."""
     if resource == "controllerrevisions.apps":
         return True
     owners = obj["metadata"].get("ownerReferences", ())
@@ -201,7 +201,7 @@ def _is_history(resource: str, obj: Object) -> bool:
 
 
 def difference(reference: NormalState, other: NormalState) -> list[str]:
-    """Return what differs between two states, one line for each object and field; empty if they are equal."""
+    """Return the differences between two states, one line for each object and field; empty if they are equal."""
     lines: list[str] = []
     for key in sorted({*reference, *other}):
         one, two = reference.get(key, []), other.get(key, [])

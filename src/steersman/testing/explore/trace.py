@@ -1,4 +1,4 @@
-"""What happened in one run: the operator's writes, the events that reached it, all commits, reconciles and faults."""
+"""The trace of one run: the operator's writes, the events that it received, all commits, reconciles and faults."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class WriteRecord:
     namespace: str
     name: str
     code: int = 0
-    """The status of the response; 0 while there is none."""
+    """The status code of the response; 0 before it arrives."""
     ended: float = 0.0
     commits: tuple[int, ...] = ()
-    """The revisions that it made."""
+    """The revisions of its commits."""
     fault: str = ""
     revision: int = 0
     """The revision of the storage after it."""
@@ -63,7 +63,7 @@ class WriteRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """One watch event that reached the operator, or would have without a fault."""
+    """One watch event that the operator received, or would have received without a fault."""
 
     number: int
     process: int
@@ -91,7 +91,7 @@ class ReconcileRecord:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment of the run: a start, a crash, a quiet point, a fault."""
+    """A marked time of the run: a start, a crash, a settled state, a fault."""
 
     at: float
     process: int
@@ -100,7 +100,7 @@ class Mark:
 
 @dataclass(slots=True)
 class Trace:
-    """Everything that one run recorded."""
+    """All records of one run."""
 
     began: float = 0.0
     writes: list[WriteRecord] = field(default_factory=list[WriteRecord])

@@ -1,7 +1,7 @@
-"""The transport of one process of the explored operator: it counts, delays, loses and breaks as a plan says.
+"""The transport of one process of the explored operator, which counts requests and injects the faults of a plan.
 
-A request of a process that has crashed never returns. A write whose response is lost is carried out, and the client
-sees a broken connection. Events of a watch can come late or not at all.
+A request of a crashed process never returns. A write whose response is lost is stored, and the client gets a connection
+error. Events of a watch can be late or lost.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from steersman_cluster.api.request_info import RequestInfo, resolve
 __all__ = ["CURRENT_WRITE", "UNCOUNTED", "ExploredTransport", "resource_name"]
 
 UNCOUNTED: Final = frozenset({"leases", "events", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
-"""Resources whose writes are no points of a plan: they repeat for ever, or change nothing."""
+"""Resources whose writes are not points of a plan, because they repeat without end or change nothing."""
 CURRENT_WRITE: Final[ContextVar[WriteRecord | None]] = ContextVar("steersman_write", default=None)
-"""The write of the operator that the API server carries out."""
+"""The write of the operator that the API server is performing."""
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _EXPIRED: Final = msgspec.json.encode({
     "type": "ERROR",
@@ -105,7 +105,7 @@ class ExploredTransport:
             info.namespace, info.name,
         )  # fmt: skip
         fault = self._director.begin(write)
-        # Half of the latency before the write is stored, half after it. A process that is stopped stays in its sleep.
+        # Half of the latency is before the write is stored, half after it. A stopped process stays in its sleep.
         await asyncio.sleep(self._latency / 2)
         if fault is not None and fault.kind == "conflict":
             write.code, write.ended = 409, loop.time()

@@ -1,4 +1,4 @@
-"""A real Kubernetes cluster of one node for tests, in namespaces of its own: control plane, kubelet, containers.
+"""A real Kubernetes cluster of one node for tests, in separate Linux namespaces: control plane, kubelet, containers.
 
     with RealNode.start() as cluster:
         cluster.import_images(Path("image.tar"))

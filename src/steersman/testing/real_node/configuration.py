@@ -1,6 +1,6 @@
 """The command lines and configuration files of a node's components, as pure functions of its directory.
 
-The control plane has those of `controlplane_commands`, with the additions of `apiserver_arguments`.
+The control plane uses the command lines of `controlplane_commands`, with additional `apiserver_arguments`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NodeLayout:
 
     @property
     def home(self) -> Path:
-        """The directory of everything that containerd, kubelet and CNI plug-ins write."""
+        """The directory for all files that containerd, kubelet and CNI plug-ins write."""
         return self.plane.directory / "node"
 
     @property
@@ -62,12 +62,12 @@ class NodeLayout:
 
 
 def apiserver_arguments(at: Layout) -> tuple[str, ...]:
-    """Return the flags with which the API server reaches kubelets and is reached by Pods."""
+    """Return the flags that the API server needs for connections to kubelets and from Pods."""
     return (
         "--bind-address=0.0.0.0",
         f"--advertise-address={NODE_ADDRESS}",
         "--endpoint-reconciler-type=lease",
-        # In addition to RBAC, which every control plane has.
+        # In addition to RBAC, which every control plane uses.
         "--authorization-mode=Node",
         "--enable-admission-plugins=NodeRestriction",
         f"--kubelet-client-certificate={at.pki('kubelet-client.crt')}",
@@ -105,8 +105,8 @@ def files(at: NodeLayout, *, cgroup: str, max_open_files: int) -> dict[Path, str
 
     Args:
         at: The files of the node.
-        cgroup: The control group for the containers, below the root of the hierarchy.
-        max_open_files: The limit of file descriptors that the kubelet gives itself; root without CAP_SYS_RESOURCE
+        cgroup: The control group of the containers, relative to the root of the hierarchy.
+        max_open_files: The limit of file descriptors that the kubelet sets for itself; root without CAP_SYS_RESOURCE
             cannot raise its hard limit.
     """
     return {
@@ -119,9 +119,10 @@ def files(at: NodeLayout, *, cgroup: str, max_open_files: int) -> dict[Path, str
 
 
 def _cni(at: NodeLayout) -> dict[str, Any]:
-    """Connect each Pod with the node by a device pair of its own.
+    """Return the CNI configuration, which connects each Pod to the node by a separate veth pair.
 
-    All traffic is routed. Traffic through a bridge would pass the rules of Services only with the module br_netfilter.
+    All traffic is routed. The packet filter rules of Services apply to bridged traffic only with the module
+    br_netfilter.
     """
     return {
         "cniVersion": "1.0.0",
@@ -143,7 +144,7 @@ def _cni(at: NodeLayout) -> dict[str, Any]:
 
 
 def _containerd(at: NodeLayout) -> str:
-    """Return the configuration of containerd 1.6 and 1.7; the file format has no JSON."""
+    """Return the configuration of containerd 1.6 and 1.7; these versions do not read JSON."""
     plugins = "plugins.'io.containerd.grpc.v1.cri'"
     return f"""version = 2
 root = '{at.file("containerd")}'
@@ -200,7 +201,7 @@ def _kubelet(at: NodeLayout, cgroup: str, max_open_files: int) -> dict[str, Any]
         "resolvConf": str(at.file("resolv.conf")),
         "podLogsDir": str(at.pod_logs),
         "volumePluginDir": str(at.file("volume-plugins")),
-        # A full disk of the host is no reason to evict the Pods of a test.
+        # A full disk of the host must not evict the Pods of a test.
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
         "syncFrequency": "10s",
@@ -216,7 +217,7 @@ def _kube_proxy(at: NodeLayout) -> dict[str, Any]:
         "mode": "iptables",
         "clusterCIDR": POD_RANGE,
         "hostnameOverride": NODE_NAME,
-        # Zero leaves the limits of the kernel as they are; they belong to the whole machine.
+        # Zero keeps the limits of the kernel, which apply to the whole machine.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "iptables": {"minSyncPeriod": "100ms"},
     }

@@ -1,4 +1,4 @@
-"""The objects of the cluster's DNS: CoreDNS as a Deployment behind the Service at the address that Pods have."""
+"""The objects of the cluster's DNS: CoreDNS as a Deployment, and a Service with the nameserver address of Pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The first process of a node's PID namespace. Started as a program in new namespaces, with the node's directory.
+"""The first process of a node's PID namespace, started as a program in new namespaces with the node's directory.
 
-It mounts what keeps writes to fixed paths inside, configures the network, writes the file `ready`, and then collects
-the processes that containers leave behind. It uses nothing but the standard library.
+It mounts file systems so that writes to fixed paths stay in the namespaces, configures the network, writes the file
+`ready`, and then reaps orphaned processes of containers. It uses only the standard library.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ NODE_ADDRESS = "198.51.100.2"
 GATEWAY_ADDRESS = "198.51.100.1"
 
 _OVERLAID = ("/var/lib", "/var/log")
-"""Directories below which kubelet, CNI plug-ins and containerd write to fixed paths."""
+"""Directories in which kubelet, CNI plug-ins and containerd write to fixed paths."""
 
 _SYSCTLS = {
     "vm/overcommit_memory": "1",
@@ -24,18 +24,19 @@ _SYSCTLS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""The kubelet sets these at its start. They belong to the whole machine, so the node sees files with these values."""
+"""Kernel settings (sysctls) that the kubelet sets when it starts. They apply to the whole machine, so the node gets
+plain files with these values instead."""
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
 def run(*command: str) -> None:
-    """Run a command; a failure ends the node with the command's message in the log."""
+    """Run a command; if it fails, the node ends, and the log has the command's message."""
     subprocess.run(command, check=True, env=_ENVIRONMENT)  # noqa: S603
 
 
 def mount_file_systems(directory: str) -> None:
-    """Mount /proc, an empty /run, layers over the directories that the node writes to, and the files of sysctls."""
+    """Mount /proc, an empty /run, overlays of the directories that the node writes to, and the files of sysctls."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "proc", "proc", "/proc")
     run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
@@ -54,12 +55,12 @@ def mount_file_systems(directory: str) -> None:
         with open(shown, "w") as file:
             file.write(f"{value}\n")
         run("mount", "--bind", shown, f"/proc/sys/{name}")
-    # Volumes of containers propagate mounts, which needs a shared root.
+    # Mount propagation of container volumes needs a shared root mount.
     run("mount", "--make-rshared", "/")
 
 
 def configure_network() -> None:
-    """Give the node its address, on a pair of virtual devices that leads nowhere."""
+    """Set the address of the node, on a veth pair that is not connected to another network."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", "gateway0")
     run("ip", "link", "set", "gateway0", "up")
@@ -71,7 +72,7 @@ def configure_network() -> None:
 
 
 def collect_children() -> None:
-    """Wait for the end of child processes, for ever. Containers and shims become children of this process."""
+    """Reap child processes without end. Orphaned containers and shims become children of this process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     while True:
         with contextlib.suppress(ChildProcessError):

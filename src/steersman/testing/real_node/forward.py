@@ -1,7 +1,7 @@
 """Forwards connections from loopback of the host into the network namespace of a process. Started as a program.
 
-The arguments are a process id and ports: 127.0.0.1:PORT of the host leads to 127.0.0.1:PORT of the namespace. The
-sockets that listen are made before the program enters the namespace, and belong to the host. It uses nothing but the
+The arguments are a process id and ports: 127.0.0.1:PORT of the host is forwarded to 127.0.0.1:PORT of the namespace.
+The program creates the listening sockets before it enters the namespace, so they belong to the host. It uses only the
 standard library.
 """
 
@@ -30,7 +30,7 @@ def listeners(ports: list[int]) -> list[socket.socket]:
 
 
 def enter_network(pid: int) -> None:
-    """Move this process, which has one thread, into the network namespace of another; raises `OSError`."""
+    """Move this single-threaded process into the network namespace of another process; raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
     namespace = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
@@ -42,13 +42,13 @@ def enter_network(pid: int) -> None:
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy bytes until the end of the input, then end the output."""
+    """Copy bytes until the end of the input, then close the output."""
     try:
         while data := await reader.read(_CHUNK_BYTES):
             writer.write(data)
             await writer.drain()
     except OSError:
-        pass  # One side has reset its connection; the end of the output closes the other side.
+        pass  # One side has reset its connection; closing the output ends the other side.
     with contextlib.suppress(OSError):
         writer.write_eof()
 

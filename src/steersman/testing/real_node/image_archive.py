@@ -21,7 +21,7 @@ _VENDOR: Final = "application/vnd.oci.image"
 
 
 def program_image(program: Path, image: str, archive: Path) -> None:
-    """Write an image whose entry point is a static program, with nothing else in it.
+    """Write an image that contains only a static program, which is its entry point.
 
     Args:
         program: The program; it is `/usr/local/bin/NAME` in the image, on the PATH.
@@ -71,7 +71,7 @@ def _json(document: dict[str, Any]) -> bytes:
 
 
 def _tar(files: dict[str, bytes], *, mode: int) -> bytes:
-    """Return an archive that depends on the files alone, so that equal programs have equal digests."""
+    """Return an archive that depends only on the files, so that equal programs have equal digests."""
     output = io.BytesIO()
     with tarfile.open(fileobj=output, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         parents = {parent for name in files for parent in PurePosixPath(name).parents if parent.name}

@@ -1,4 +1,4 @@
-"""The namespaces of a real node, as the owner sees them: start, commands inside, end."""
+"""The namespaces of a real node, for their owner: start, commands inside, removal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLL_SECONDS: Final = 0.02
 
 
 class Namespaces:
-    """A mount, network, PID, IPC and UTS namespace, and control groups, with a process that removes them.
+    """A mount, network, PID, IPC and UTS namespace, and control groups, with a supervisor process that removes them.
 
     All processes inside end with `close` or with this process, and then their control groups and files are deleted.
     """
@@ -32,20 +32,20 @@ class Namespaces:
 
         Args:
             directory: The directory of the node.
-            log: The file for messages.
+            log: The file for messages of the supervisor.
             keep_directory: Whether the files outside `node/` stay at the end.
         """
         keep = "keep" if keep_directory else "delete"
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__)), str(directory), keep]
         with log.open("ab") as output:
-            self._supervisor = subprocess.Popen(  # noqa: S603 - the command is our own
+            self._supervisor = subprocess.Popen(  # noqa: S603 - the command has no user input
                 command,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 env={"PATH": SEARCH_PATH},
-                # A signal to the group of the owner, as of Ctrl-C, does not stop the removal.
+                # A signal to the process group of the owner, such as Ctrl-C, must not stop the removal.
                 start_new_session=True,
             )
         self._log = log
@@ -59,12 +59,12 @@ class Namespaces:
         self.cgroup: str = facts["cgroup"]
 
     def inside(self, command: Sequence[str | Path]) -> list[str | Path]:
-        """Return the command line that runs a command inside, in the root directory."""
+        """Return the command line that runs a command in the namespaces, in the root directory."""
         return ["/usr/bin/nsenter", f"--target={self.first_process}", "--mount", "--uts", "--ipc", "--net", "--pid",
                 "--", *command]  # fmt: skip
 
     def close(self) -> None:
-        """End all processes inside and wait until everything is removed; idempotent."""
+        """End all processes in the namespaces, and wait until the namespaces and files are removed; idempotent."""
         if self._supervisor.stdin is not None:
             self._supervisor.stdin.close()
         try:

@@ -1,7 +1,7 @@
 """A real Kubernetes cluster of one node: control plane, kubelet, kube-proxy, containerd, runc and CoreDNS.
 
-Everything runs in namespaces and control groups of its own, as processes of this machine. The host keeps its mounts,
-addresses, routes, packet filters and kernel settings. The API server listens on loopback of the host, too.
+All components run as processes of this machine, in separate namespaces and control groups. The host keeps its mounts,
+addresses, routes, packet filters and kernel settings. The API server also listens on loopback of the host.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _IMPORT_SECONDS: Final = 300.0
 
 
 class RealNode(ControlPlane):
-    """A control plane with one real node, that this process started with `start`; Linux, as root.
+    """A control plane with one real node, which `start` starts; it needs Linux and root.
 
-    Containers run from images that `import_images` brought; nothing is pulled. All of it ends with `close`, and with
-    this process, however it ends.
+    Containers run from images that `import_images` has imported; no image is pulled. The cluster ends with `close`, and
+    also when this process ends, even if it is killed.
     """
 
     _namespaces: Namespaces | None = None
@@ -63,7 +63,7 @@ class RealNode(ControlPlane):
     ) -> Self:
         """Start the cluster, and return when the node and the cluster's DNS are ready.
 
-        The arguments are those of `ControlPlane.start`. `ready_after` is of no use here.
+        The arguments are those of `ControlPlane.start`. `ready_after` has no effect.
 
         Raises:
             Unavailable: This machine cannot run a real node.
@@ -106,12 +106,12 @@ class RealNode(ControlPlane):
         pods: int = 10_000,
         labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Raise `UnsupportedError`: the cluster has its one real node."""
+        """Raise `UnsupportedError`: the cluster always has exactly one real node."""
         raise self._unsupported("adding simulated nodes to a real one")
 
     def inside(self, *command: str, timeout: float = 60.0) -> str:
-        """Run a command in the namespaces of the node and return its output. Raises `ComponentError`."""
-        done = subprocess.run(  # noqa: S603 - no shell; the arguments are the test's own
+        """Run a command in the namespaces of the node, and return its output. Raises `ComponentError`."""
+        done = subprocess.run(  # noqa: S603 - no shell; the arguments come from the test
             self.namespaces.inside(command),
             capture_output=True,
             text=True,

@@ -1,8 +1,8 @@
 """The programs of a real node, and the reasons why this machine cannot run one.
 
 kubelet, kube-proxy, CoreDNS and pause come from the control plane build (`hack/controlplane/build.sh --node`); the
-container runtime and the tools of the network come from packages of the distribution. Nothing here installs anything
-but `install_packages`.
+container runtime and the tools of the network come from packages of the distribution. Only `install_packages` installs
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 CNI_DIRECTORY: Final = Path("/usr/lib/cni")
 
 BUILT: Final = ("kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "coredns", "pause")
-"""The binaries of the control plane build that a node needs, beside those that every control plane needs."""
+"""The binaries of the control plane build that a node needs, in addition to those of every control plane."""
 
 PACKAGES: Final[Mapping[str, Sequence[str]]] = {
     "containerd": ("containerd", "containerd-shim-runc-v2", "ctr"),
@@ -35,7 +35,7 @@ PACKAGES: Final[Mapping[str, Sequence[str]]] = {
     "iproute2": ("ip",),
     "util-linux": ("nsenter", "mount"),
 }
-"""The Debian packages of a node, with the programs that the node uses of each."""
+"""The Debian packages of a node, with the programs that the node uses from each."""
 
 
 class Unavailable(RuntimeError):  # noqa: N818 - a state of the machine, shown as the reason of a skip
@@ -59,7 +59,7 @@ class Programs:
 
 
 def missing_packages() -> tuple[str, ...]:
-    """Return the Debian packages whose programs this machine lacks."""
+    """Return the Debian packages whose programs are not installed on this machine."""
     return tuple(
         package
         for package, programs in PACKAGES.items()

@@ -1,12 +1,12 @@
-"""Creates the namespaces of a real node, and removes everything of it afterwards. Started as a program.
+"""Creates the namespaces of a real node, and removes them afterwards. Started as a program.
 
 The arguments are the directory of the node, the name of its control groups and `keep` or `delete` (the directory). The
 program ends, with all processes of the node, when its standard input ends, which happens when the owner closes it or
-dies, however it dies. If the program itself is killed, the kernel kills the processes; the next start of a node deletes
-the control groups. It uses nothing but the standard library.
+ends in any way. If the program itself is killed, the kernel kills the processes, and the next start of a node deletes
+the control groups. It uses only the standard library.
 
 The supervisor starts a process that creates the namespaces, and that starts the first process of the PID namespace.
-Each has a death signal for the end of its parent.
+Each has a parent death signal, so that it is killed when its parent ends.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def make_groups(name: str) -> None:
     """Create the control groups of a node."""
     for directory in group_directories(name):
         os.makedirs(directory, exist_ok=True)
-        # A new cpuset of cgroup v1 has no CPUs, and refuses processes until it has some.
+        # A new cpuset of cgroup v1 has no CPUs, and refuses processes until CPUs are set.
         for file in ("cpuset.cpus", "cpuset.mems"):
             path, parent = f"{directory}/{file}", f"{os.path.dirname(directory)}/{file}"
             if "/cpuset/" in path and os.path.exists(parent):
@@ -54,7 +54,7 @@ def make_groups(name: str) -> None:
 
 
 def remove_groups(name: str) -> bool:
-    """Delete the control groups of a node, children first; returns whether none is left."""
+    """Delete the control groups of a node, children first; return whether all are deleted."""
     for top in group_directories(name):
         for directory, _, _ in os.walk(top, topdown=False):
             with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def remove_groups(name: str) -> bool:
 
 
 def remove_stale_groups() -> None:
-    """Delete the control groups of nodes whose supervisor was killed. Their names end in its process id."""
+    """Delete the control groups of nodes whose supervisor, the process id at the end of their names, was killed."""
     pattern = f"{GROUP_PREFIX}*"
     found = {os.path.basename(path) for path in glob.glob(f"{CGROUPS}/{pattern}") + glob.glob(f"{CGROUPS}/*/{pattern}")}
     for name in found:
@@ -86,12 +86,12 @@ def call(name: str, *arguments: object) -> None:
 
 
 def die_with_parent() -> None:
-    """Have this process killed when its parent ends."""
+    """Set the parent death signal: the kernel kills this process when its parent ends."""
     call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 
 
 def create_namespaces(first_process: list[str]) -> int:
-    """Create the namespaces in a new process and start their first process; returns its id, as seen from here."""
+    """Create the namespaces in a new process, and start their first process; return its id in this PID namespace."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -119,7 +119,7 @@ def create_namespaces(first_process: list[str]) -> int:
 
 
 def main(directory: str, keep: bool) -> None:
-    """Run until standard input or the first process ends, then remove everything."""
+    """Run until standard input or the first process ends, then end the node and remove its namespaces and files."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     remove_stale_groups()
@@ -142,7 +142,7 @@ def main(directory: str, keep: bool) -> None:
         deadline = time.monotonic() + _REMOVE_SECONDS
         while not remove_groups(group) and time.monotonic() < deadline:
             time.sleep(0.02)
-        # An owner that still lives reads the logs first.
+        # If the owner still runs, it first reads the logs.
         if ended.is_set():
             shutil.rmtree(os.path.join(directory, "node") if keep else directory, ignore_errors=True)
 
