@@ -63,7 +63,7 @@ def whole(cluster: EmbeddedCluster) -> None:
 
 
 def inject(cluster: EmbeddedCluster, operator: Operated, fault: Fault, number: int) -> None:
-    """Inject a fault, kill the operator if the fault says so, and heal the fault."""
+    """Inject a fault, kill the operator if the fault includes it, and heal the fault."""
     faults, group = NodeFaults(cluster), group_of(cluster)
     others = [pod for pod in group["members"] if pod != group["master"]]
     victim = group["master"] if fault.of_master else others[0]
