@@ -29,7 +29,7 @@ sys.path[:0] = [str(HERE), str(HERE / "hack")]
 REPORT = HERE / "docs/reports/restore.json"
 README = HERE / "README.md"
 BEGIN, END = "<!-- restore: begin, written by hack/measure_restore.py -->", "<!-- restore: end -->"
-ROWS, LATER = 2000, 500
+ROWS, LATER_ROWS = 2000, 500
 POLL_SECONDS = 0.05
 
 
@@ -62,7 +62,7 @@ def summary(seconds: list[float], server: str, note: str = "") -> dict[str, Any]
         "cores": os.cpu_count(),
         "server": server,
         "note": note,
-        "rows": ROWS + LATER,
+        "rows": ROWS + LATER_ROWS,
         "median": round(statistics.median(ordered), 2),
         "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 2),
         "seconds": [round(each, 2) for each in seconds],
@@ -102,7 +102,7 @@ def measure(runs: int, note: str) -> dict[str, Any]:
                 "the backup was not completed",
             )
             nodes.next_second(cursor)
-            for number in range(ROWS, ROWS + LATER):
+            for number in range(ROWS, ROWS + LATER_ROWS):
                 cursor.execute("INSERT INTO items VALUES (%s)", (number,))
             point = nodes.next_second(cursor)
             cursor.execute("DELETE FROM items")
@@ -119,8 +119,8 @@ def measure(runs: int, note: str) -> dict[str, Any]:
             seconds.append(time.monotonic() - began)
             with application(cluster, "copy-0", "copy") as cursor:
                 cursor.execute("SELECT COUNT(*) FROM items")
-                if (found := cursor.fetchone()[0]) != ROWS + LATER:
-                    sys.exit(f"run {number}: {found} rows, not {ROWS + LATER}")
+                if (found := cursor.fetchone()[0]) != ROWS + LATER_ROWS:
+                    sys.exit(f"run {number}: {found} rows, not {ROWS + LATER_ROWS}")
             print(f"run {number}: {seconds[-1]:.2f} s", flush=True)
             _remove_copy(cluster, nodes.KIND, until)
         return summary(seconds, server, note)

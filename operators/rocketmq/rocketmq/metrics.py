@@ -66,7 +66,7 @@ class RocketMQMetrics(Collector):
     """The values of all Brokers and TopicTransfers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Prepare.
+        """Start without values.
 
         Args:
             clock: returns the time in seconds.

@@ -10,8 +10,10 @@ __all__ = ["Report", "check"]
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a check. A producer sends the numbers of a lane in order, and repeats each until it is
-    acknowledged."""
+    """The result of a check.
+
+    A producer sends the numbers of a lane in order, and repeats each until it is acknowledged.
+    """
 
     lost: tuple[tuple[str, int], ...]
     """Lanes and numbers that were acknowledged and not consumed."""

@@ -88,8 +88,7 @@ class Operated:
         self._running = self._operators("rocketmq:operator", namespaces=(self._namespace,), settings=settings)
 
     def kill(self) -> None:
-        """Cancel the operator at any point of its reconciles; servers still handle the requests that they have
-        received."""
+        """Cancel the operator at any point of its reconciles; servers still handle received requests."""
         self._running.stop()
 
 

@@ -1,5 +1,4 @@
-"""Histories of messages on real brokers under faults that seeds choose: every acknowledged message is consumed, in
-order.
+"""Histories of messages on real brokers under faults: every acknowledged message is consumed, in order.
 
 `HISTORY_RUNS` is the number of seeds of each mode.
 """

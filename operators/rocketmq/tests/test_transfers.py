@@ -11,7 +11,7 @@ from rocketmq.api.v1.topictransfer_types import TopicTransfer, TopicTransferSpec
 from rocketmq.transfers import Drain, Outcome, advance, is_finished, phase_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-LATER = NOW + timedelta(seconds=60)
+AFTER_60_SECONDS = NOW + timedelta(seconds=60)
 
 
 def transfer(phase="", *, status=None, **spec):
@@ -74,7 +74,7 @@ def test_an_undone_transfer_says_so():
 def drained(**changes):
     before = TopicTransferStatus(phase="Drain", end=5, unchanged_since=NOW)
     drain = Drain(**({"end": 5, "lag": 0, "readers": 1} | changes))
-    return advance(transfer(status=before, delete_source=True), "Drain", Outcome(drain=drain), LATER)
+    return advance(transfer(status=before, delete_source=True), "Drain", Outcome(drain=drain), AFTER_60_SECONDS)
 
 
 def test_a_drained_topic_goes_on():
@@ -96,7 +96,7 @@ def test_a_topic_with_messages_is_not_deleted(changes, says):
 
 
 def test_the_time_without_messages_starts_anew_with_each_message():
-    assert drained(end=6).unchanged_since == LATER
+    assert drained(end=6).unchanged_since == AFTER_60_SECONDS
     assert drained(lag=1).unchanged_since == NOW
 
 
@@ -114,7 +114,7 @@ def test_a_topic_that_the_transfer_creates_is_known_before_it_exists():
 def test_transfers_at_the_same_time_keep_their_states_apart():
     def drained_twice(topic, end):
         of = transfer("Drain", topic=topic)
-        for now in (NOW, LATER):
+        for now in (NOW, AFTER_60_SECONDS):
             yield (of := replace(of, status=advance(of, "Drain", Outcome(drain=Drain(end=end, lag=0, readers=1)), now)))
 
     alone = [list(drained_twice("orders", 5)), list(drained_twice("bills", 9))]

@@ -42,7 +42,7 @@ class AgentServer:
     """Serves one member."""
 
     def __init__(self, member: Member, token: Callable[[], str], tls: ssl.SSLContext | None) -> None:
-        """Prepare.
+        """Store the arguments; `start` opens the port.
 
         Args:
             member: The member.

@@ -41,7 +41,7 @@ class AgentClient:
         state_seconds: float = STATE_SECONDS,
         action_seconds: float = ACTION_SECONDS,
     ) -> None:
-        """Prepare; `async with` opens the connections.
+        """Store the arguments; `async with` opens the connections.
 
         Args:
             url_of: The URL of a member's agent.

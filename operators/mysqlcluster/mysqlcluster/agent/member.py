@@ -144,8 +144,7 @@ class Member:
         )
 
     def _lag_of(self, facts: ServerFacts) -> float | None:
-        """Return the lag. A server without its source reports none; then the last lag holds while there is a
-        backlog."""
+        """Return the lag, or the last known lag of a server with a backlog and without its source."""
         if facts.lag_seconds is not None or facts.executed.contains(facts.retrieved):
             self._lag = facts.lag_seconds
         return self._lag

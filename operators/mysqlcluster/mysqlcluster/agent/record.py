@@ -1,5 +1,4 @@
-"""The state that survives restarts of the agent: one file, replaced atomically and synced before an action takes
-effect."""
+"""The state that survives restarts of the agent: one file, which is replaced atomically before each action."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ __all__ = ["apply_variables"]
 async def apply_variables(
     engine: Engine, session: Session, before: Mapping[str, str], wanted: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Set the variables that differ, and return the names that need a restart, such as those that return to their
-    defaults.
+    """Set the variables that differ, and return the names of those that need a restart.
 
     Args:
         engine: The flavor of the server.

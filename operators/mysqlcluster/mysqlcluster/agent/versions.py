@@ -1,5 +1,7 @@
-"""The versions of the server's programs and of the data. A newer server upgrades the data; an older one must not read
-it."""
+"""The versions of the server's programs and of the data.
+
+A newer server upgrades the data; an older server must not read it.
+"""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Archiver:
     """The archive of one cluster, and the source archive that the cluster is restored from."""
 
     def __init__(self, settings: ArchiverSettings, tls: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
-        """Prepare.
+        """Create the archives of the settings; `start` opens the port.
 
         Args:
             settings: The settings.

@@ -41,7 +41,7 @@ class ArchiverClient:
     """Requests to the archiver of one cluster."""
 
     def __init__(self, key: Key, token: str, authority: str) -> None:
-        """Prepare.
+        """Store the URL of the archiver and the credentials.
 
         Args:
             key: Namespace and name of the cluster.

@@ -94,7 +94,7 @@ class Follower:
     def __init__(
         self, archive: Archive, members: Members, scratch: Path, *, now: Callable[[], float] = time.time
     ) -> None:
-        """Prepare.
+        """Store the arguments; `run` starts to follow.
 
         Args:
             archive: The archive that segments are written to.

@@ -113,7 +113,7 @@ class Jobs:
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Prepare.
+        """Store the arguments; `load` reads the target.
 
         Args:
             archive: The archive.

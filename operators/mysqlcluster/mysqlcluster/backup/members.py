@@ -28,7 +28,7 @@ class Members:
     """Reads copies and binary logs of the members of one cluster."""
 
     def __init__(self, url_of: Callable[[str], str], token: Callable[[], str], tls: ssl.SSLContext | None) -> None:
-        """Prepare.
+        """Store the arguments; each request opens a connection.
 
         Args:
             url_of: The URL of a member's agent.

@@ -63,7 +63,7 @@ class RestoreSource:
     """Requests of an agent to the archiver of its cluster."""
 
     def __init__(self, url: str, token: Callable[[], str], tls: ssl.SSLContext | None) -> None:
-        """Prepare; arguments are those of `Members`."""
+        """Store the arguments; they are those of `Members`."""
         self._url = url
         self._token = token
         self._tls = tls

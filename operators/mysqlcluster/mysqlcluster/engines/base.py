@@ -115,8 +115,7 @@ class Engine(Protocol):
         ...
 
     def configuration(self, layout: Layout, options: ServerOptions) -> str:
-        """Return the text of the configuration file: read-only at start, replication stopped, durable commits,
-        GTIDs."""
+        """Return the configuration file: read-only at start, replication stopped, durable commits, GTIDs."""
         ...
 
     def server_command(self, layout: Layout) -> list[str]:
@@ -209,8 +208,7 @@ class Engine(Protocol):
         ...
 
     async def client_sessions(self, session: Session) -> list[int]:
-        """Return the ids of client connections, without those of replication, of the server itself and of this
-        session."""
+        """Return the ids of client connections, without replication, internal threads and this session."""
         ...
 
     async def kill(self, session: Session, connection: int) -> None:

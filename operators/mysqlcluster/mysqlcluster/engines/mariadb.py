@@ -233,8 +233,7 @@ class MariaDB:
         await session.run("START SLAVE")
 
     async def _continue_from_own_transactions(self, session: Session) -> None:
-        """Add the server's own transactions to the replica position: those of a former primary are in its binlog
-        only."""
+        """Add the server's own transactions, which are in its binlog only, to the replica position."""
         (position,) = await session.run("SELECT @@gtid_current_pos AS current, @@gtid_slave_pos AS applied")
         if position["current"] != position["applied"]:
             await session.run(f"SET GLOBAL gtid_slave_pos = {quoted(position['current'])}")

@@ -100,8 +100,7 @@ def policy_for(count: int) -> Policy:
 
 
 def start(count: int, operators: int, *, quorum: int | None = None) -> World:
-    """Return a healthy cluster in epoch 1; the first member is the primary, members beyond the quorum only
-    replicate."""
+    """Return a healthy cluster in epoch 1, the first member as primary; members beyond the quorum replicate."""
     voters = count if quorum is None else quorum
     acks = voters // 2
     members = [Member(role=Role.PRIMARY, ack_count=acks)]
