@@ -34,8 +34,8 @@ async def observe_group(
     """Return the group with the reports of its members.
 
     The presumed master is read before the others, so that their offsets are compared with an earlier one. If another
-    member reports that it is the master, all others are read again after it. Members that are behind are read again,
-    until they reach the end that the master had.
+    member reports that it is the master, all others are read again after it. Members that are behind are read again a
+    few times, so that they can reach the end that the master had.
     """
     members = {each.member: each for each in pods}
     first = believed_master if believed_master in members else next(iter(members), None)
