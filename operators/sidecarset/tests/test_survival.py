@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from steersman.testing.explore import NormalState, World, explored
 
-every_event = pytest.mark.skipif(
+explores_for_minutes = pytest.mark.skipif(
     not os.environ.get("STEERSMAN_EXPLORE_ALL"),
     reason="explores for minutes, as far as its budget allows: make explore",
 )
-"""For tests with more plans than their budget allows: what they try depends on the speed of the machine."""
+"""For tests whose plans take minutes: how many they try depends on the speed of the machine."""
 
 NEW_IMAGE = "busybox:1.37"
 
@@ -55,6 +55,7 @@ async def life(world: World) -> None:
     await world.settled()
 
 
+@explores_for_minutes
 @pytest.mark.slow
 @explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
 async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(world: World) -> None:
@@ -63,7 +64,7 @@ async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(
     await world.settled()
 
 
-@every_event
+@explores_for_minutes
 @pytest.mark.slow
 @explored(budget="120s", perturb=("lag", "miss"))
 async def test_the_status_counts_pods_correctly_after_late_and_missed_events(world: World) -> None:
