@@ -103,7 +103,7 @@ def test_ctrl_c_shows_the_failures_so_far(command: Command, tmp_path: Path) -> N
     terminal, side = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "steersman", "explore", "explored_operators:broken", "-s", "app.yaml", "--budget", "1h",
-         "--stop-at", "1000000", "--seeds", "1000", "--allow", "failing"],
+         "--stop-at", "1000", "--seeds", "1000", "--allow", "failing"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=side, stdout=subprocess.PIPE, text=True,
         start_new_session=True,
     )  # fmt: skip

@@ -68,7 +68,7 @@ def explore(
         typer.Option(min=0, max=1024, help="Runs at a time; 0 is one on each processor.", rich_help_panel=_BOUNDS),
     ] = 0,
     stop_at: Annotated[
-        int, typer.Option(min=1, max=20, help="Failures after which the exploration ends.", rich_help_panel=_BOUNDS)
+        int, typer.Option(min=1, max=1000, help="Failures after which the exploration ends.", rich_help_panel=_BOUNDS)
     ] = 1,
     save: Annotated[
         Path | None, typer.Option(help="File to which the plans of failures are added.", dir_okay=False)
