@@ -40,23 +40,30 @@ class LocalPort:
         """Host and port."""
         return self._address
 
+    def stop(self) -> None:
+        """Stop listening, and begin to end all connections. Safe to call twice."""
+        self._acceptor.close()
+        for task in self._connections:
+            task.cancel()
+
     async def close(self) -> None:
         """Stop listening, and close all connections. Safe to call twice."""
-        self._acceptor.close()
-        ending = tuple(self._connections)
-        for task in ending:
-            task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        for one in self._unopened:  # a task that is cancelled before its first step closes nothing
-            one.close()
-        self._unopened.clear()
+        self.stop()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     def _accepted(self, listening: socket.socket, accepted: socket.socket) -> None:
         del listening
         self._unopened.add(accepted)
         task = asyncio.get_running_loop().create_task(self._served(accepted), name="local connection")
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._connections.discard(task)
+            if accepted in self._unopened:  # a task that is cancelled before its first step closes nothing
+                self._unopened.discard(accepted)
+                accepted.close()
+
+        task.add_done_callback(ended)
 
     async def _served(self, accepted: socket.socket) -> None:
         self._unopened.discard(accepted)

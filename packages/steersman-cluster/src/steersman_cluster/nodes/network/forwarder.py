@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from steersman.client.local_port import LocalPort
 from steersman_cluster.kubelet import Connection
 from steersman_cluster.nodes.network.control import SocketKind
 
@@ -56,61 +57,16 @@ def forward(
         within: The address of the namespace to connect from; that of the cluster by default.
     """
     if kind == "tcp":
-        return Forwarder(_Streams(network, within, listener, target).close)
+        return _streams(network, within, listener, target)
     return _datagrams(network, within, listener, target)
 
 
-class _Streams:
-    """Accepts connections until it is closed.
+def _streams(network: ForwardingNetwork, within: str, listener: socket.socket, target: tuple[str, int]) -> Forwarder:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):  # the target does not answer
+            await join((reader, writer), await network.connect(*target, within=within))
 
-    A server of asyncio leaks a connection that it accepts in the turn of the event loop in which it is closed.
-    """
-
-    def __init__(
-        self, network: ForwardingNetwork, within: str, listener: socket.socket, target: tuple[str, int]
-    ) -> None:
-        self._network = network
-        self._within = within
-        self._listener = listener
-        self._target = target
-        self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._accepted: set[socket.socket] = set()
-        """The connections whose tasks have not begun."""
-        self._loop.add_reader(listener, self._accept)
-
-    def close(self) -> None:
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
-        for task in self._tasks:
-            task.cancel()
-
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return  # the client has gone
-        connection.setblocking(False)
-        self._accepted.add(connection)
-        task = self._loop.create_task(self._serve(connection), name=f"connection to {self._target[0]}")
-        self._tasks.add(task)
-        task.add_done_callback(lambda task: self._ended(task, connection))
-
-    def _ended(self, task: asyncio.Task[None], connection: socket.socket) -> None:
-        self._tasks.discard(task)
-        if connection in self._accepted:  # The task was cancelled before it began.
-            self._accepted.discard(connection)
-            connection.close()
-
-    async def _serve(self, connection: socket.socket) -> None:
-        self._accepted.discard(connection)
-        reader, writer = await asyncio.open_connection(sock=connection)
-        try:
-            await join((reader, writer), await self._network.connect(*self._target, within=self._within))
-        except OSError:
-            pass  # the target does not answer
-        finally:
-            writer.close()
+    return Forwarder(LocalPort(serve, [listener]).stop)
 
 
 async def join(one: Connection, other: Connection) -> None:
