@@ -43,7 +43,7 @@ _HERE_DOCUMENT: Final = re.compile(r"<<-?\s*'?(\w+)'?")
 
 
 class WalkError(Exception):
-    """A page cannot be followed; the message names the command and what it printed."""
+    """A command of a page failed; the message has the command and its output."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ every_event = pytest.mark.skipif(
     not os.environ.get("STEERSMAN_EXPLORE_ALL"),
     reason="explores for minutes, as far as its budget allows: make explore",
 )
-"""For tests with more plans than their budget allows: what they try depends on the speed of the machine."""
+"""Skips tests with more plans than their budget allows; the number of tried plans depends on the speed of the machine."""
 
 
 def config_map(value: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ explores_for_minutes = pytest.mark.skipif(
     not os.environ.get("STEERSMAN_EXPLORE_ALL"),
     reason="explores for minutes, as far as its budget allows: make explore",
 )
-"""For tests whose plans take minutes: how many they try depends on the speed of the machine."""
+"""Skips tests with plans for minutes; the number of tried plans depends on the speed of the machine."""
 
 NEW_IMAGE = "busybox:1.37"
 
