@@ -257,7 +257,7 @@ def test_stopping_kills_what_the_component_started_too_and_may_be_repeated(tmp_p
     component.stop()
     component.stop()
 
-    eventually(lambda: not is_alive(grandchild))
+    assert not is_alive(grandchild)
     assert not component.running
 
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, ClassVar, Self
 
 from steersman.testing import controlplane_commands as commands
 from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, mend_audit_log
@@ -88,6 +88,10 @@ class ControlPlane(Cluster):
         self._closed = False
         self._authority = authority("steersman-test")
 
+    _start_seconds: ClassVar[float] = 60.0
+    _needs_controllers: ClassVar[bool] = False
+    """Whether the controller manager and the scheduler always run."""
+
     @classmethod
     def start(
         cls,
@@ -101,20 +105,23 @@ class ControlPlane(Cluster):
         ready_after: float | None = 0.0,
         binaries: Binaries | None = None,
         directory: Path | None = None,
-        timeout: float = 60.0,
+        timeout: float | None = None,
     ) -> Self:
         """Start a control plane and return when it is ready.
 
         `controller_manager` and `scheduler`: None runs them if their binaries exist, True requires them. The `…_args`
         are more flags; a later flag overrides an earlier one. `ready_after` is the time in seconds after which a Pod
         on a simulated node becomes Ready; None leaves it Pending. `directory` (empty or new) keeps all files and logs
-        after `close`. `timeout` is in seconds, for each wait.
+        after `close`. `timeout` is in seconds, for each wait; the default is 60, and 120 for a real node.
 
         Raises:
             BinariesNotFoundError: A binary is missing.
             ComponentError: A component ended or did not become ready; the message has the end of its log.
         """
+        cls._check_machine()
         found = binaries or find_binaries()
+        if cls._needs_controllers:
+            controller_manager = scheduler = True
         if controller_manager:
             found.require("kube-controller-manager", "controller_manager=True")
         if scheduler:
@@ -130,7 +137,7 @@ class ControlPlane(Cluster):
                 controller_manager_args=controller_manager_args,
                 scheduler_args=scheduler_args,
                 ready_after=ready_after,
-                timeout=timeout,
+                timeout=cls._start_seconds if timeout is None else timeout,
             )
             plane._keep_directory = directory is not None
             plane._alive = alive
@@ -147,6 +154,10 @@ class ControlPlane(Cluster):
             else:
                 return plane
         raise AssertionError("unreachable")
+
+    @classmethod
+    def _check_machine(cls) -> None:
+        """Raise an error if this machine cannot run the cluster."""
 
     @classmethod
     def existing(cls, kubeconfig: Path | str | None = None) -> Cluster:

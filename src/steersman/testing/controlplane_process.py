@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import select
 import signal
 import socket
 import subprocess
@@ -33,6 +34,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 """
 
 _TAIL_BYTES = 4096
+
+
+_END_SECONDS = 10.0
+"""The longest wait for the end of a killed process."""
 
 
 class ComponentError(RuntimeError):
@@ -79,9 +84,19 @@ class Component:
 
     def kill(self) -> None:
         """Kill the component and its children with SIGKILL, and wait for their end."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.ExitStack() as stack:
+            handles = [handle for pid in _members(self.pid) if (handle := _handle(pid)) is not None]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
+            # A child of the component is not a child of this process, so `wait` does not apply to it. Its ports are
+            # free when its process descriptor is readable.
+            for handle in handles:
+                ended = select.poll()
+                ended.register(handle, select.POLLIN)
+                ended.poll(_END_SECONDS * 1000)
 
     def stop(self, *, grace: float = 0.0) -> None:
         """SIGTERM, wait `grace` seconds, then SIGKILL; without grace, SIGKILL at once."""
@@ -102,6 +117,25 @@ class Component:
             log.seek(max(0, self.log.stat().st_size - _TAIL_BYTES))
             text = log.read().decode(errors="replace").strip()
         return f"The end of {self.log}:\n{text}" if text else f"{self.log} is empty."
+
+
+def _members(group: int) -> list[int]:
+    """Return the processes of a process group, on Linux; elsewhere none."""
+    found: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The fields after the name, which may have spaces: state, parent, process group.
+            if int(stat.read_text(errors="replace").rpartition(")")[2].split()[2]) == group:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _handle(pid: int) -> int | None:
+    """Return a process descriptor, or None if the process has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
 
 
 def wait_until(

@@ -10,13 +10,12 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from steersman.testing.controlplane import ControlPlane
 from steersman.testing.controlplane_audit import AuditPolicy
-from steersman.testing.controlplane_binaries import Binaries
 from steersman.testing.controlplane_files import Identity, write_files
 from steersman.testing.controlplane_pki import write_pair
 from steersman.testing.controlplane_process import Component, ComponentError
@@ -40,50 +39,22 @@ _IMPORT_SECONDS: Final = 300.0
 class RealNode(ControlPlane):
     """A control plane with one real node, which `start` starts; it needs Linux and root.
 
+    `start` has the arguments of `ControlPlane.start`, of which `ready_after` has no effect, and the controller manager
+    and the scheduler always run. It returns when the node and the cluster's DNS are ready, and raises `Unavailable` if
+    this machine cannot run a real node.
+
     Containers run from images that `import_images` has imported; no image is pulled. The cluster ends with `close`, and
     also when this process ends, even if it is killed.
     """
 
+    _start_seconds = 120.0
+    _needs_controllers = True
     _namespaces: Namespaces | None = None
 
     @classmethod
-    def start(
-        cls,
-        *,
-        controller_manager: bool | None = None,
-        scheduler: bool | None = None,
-        audit: AuditPolicy | None = None,
-        apiserver_args: Sequence[str] = (),
-        controller_manager_args: Sequence[str] = (),
-        scheduler_args: Sequence[str] = (),
-        ready_after: float | None = None,
-        binaries: Binaries | None = None,
-        directory: Path | None = None,
-        timeout: float = 120.0,
-    ) -> Self:
-        """Start the cluster, and return when the node and the cluster's DNS are ready.
-
-        The arguments are those of `ControlPlane.start`. `ready_after` has no effect.
-
-        Raises:
-            Unavailable: This machine cannot run a real node.
-            BinariesNotFoundError: A binary is missing.
-            ComponentError: A component ended or did not become ready; the message has the end of its log.
-        """
+    def _check_machine(cls) -> None:
         if (reason := programs.unavailable()) is not None:
             raise programs.Unavailable(reason)
-        return super().start(
-            controller_manager=True if controller_manager is None else controller_manager,
-            scheduler=True if scheduler is None else scheduler,
-            audit=audit,
-            apiserver_args=apiserver_args,
-            controller_manager_args=controller_manager_args,
-            scheduler_args=scheduler_args,
-            ready_after=ready_after,
-            binaries=binaries,
-            directory=directory,
-            timeout=timeout,
-        )
 
     @property
     def at(self) -> NodeLayout:
@@ -132,6 +103,11 @@ class RealNode(ControlPlane):
                 str(archive.absolute()), timeout=_IMPORT_SECONDS,
             )  # fmt: skip
 
+    def restart_kubelet(self) -> None:
+        """Kill the kubelet with SIGKILL and start it again; the containers keep running."""
+        self._components["kubelet"].kill()
+        self._run_kubelet()
+
     def close(self) -> None:
         """Stop all components and containers, and delete their files, namespaces and control groups."""
         if self._namespaces is not None:
@@ -174,12 +150,15 @@ class RealNode(ControlPlane):
     def _start(self, audit: AuditPolicy) -> None:
         super()._start(audit)
         found = programs.Programs(self.binaries)
-        self._run("kubelet", configuration.kubelet(found.built("kubelet"), self.at))
+        self._run_kubelet()
         self._run("kube-proxy", configuration.kube_proxy(found.built("kube-proxy"), self.at))
         self._import_own_images(found)
         self.apply(*dns.objects())
         self._wait(self._node_is_ready, f"node {NODE_NAME}")
         self.wait("deployment", dns.NAME, "Available", namespace=dns.NAMESPACE, within=self._timeout)
+
+    def _run_kubelet(self) -> None:
+        self._run("kubelet", configuration.kubelet(programs.Programs(self.binaries).built("kubelet"), self.at))
 
     def _import_own_images(self, found: programs.Programs) -> None:
         for name, image in (("pause", configuration.PAUSE_IMAGE), ("coredns", dns.IMAGE)):
