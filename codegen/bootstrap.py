@@ -12,7 +12,7 @@ from typing import Any, Final
 from codegen.sources import CLUSTER, SourceMissingError
 from steersman.testing.controlplane import ControlPlane, available
 from steersman.version import KUBERNETES_VERSION
-from steersman_cluster.auth.bootstrap import MADE_ANEW
+from steersman_cluster.auth.bootstrap import GENERATED_METADATA
 
 __all__ = ["generate", "plain", "record"]
 
@@ -63,7 +63,7 @@ def record() -> list[dict[str, Any]]:
 
 def plain(item: dict[str, Any]) -> dict[str, Any]:
     """Return an object without its uid, resourceVersion and times."""
-    metadata = {key: value for key, value in item["metadata"].items() if key not in MADE_ANEW}
+    metadata = {key: value for key, value in item["metadata"].items() if key not in GENERATED_METADATA}
     for entry in metadata.get("managedFields", ()):
         entry.pop("time", None)
     conditions = item.get("status", {}).get("conditions", ())

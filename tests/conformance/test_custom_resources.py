@@ -45,7 +45,7 @@ async def test_values_are_answered_alike(both: Both, name: str) -> None:
         await both.each("DELETE", f"{PATH}/{made['metadata']['name']}")
 
 
-async def test_status_and_scale_have_doors_of_their_own(both: Both) -> None:
+async def test_status_and_scale_are_subresources(both: Both) -> None:
     schema = obj({"size": {"type": "integer"}})
     made = named("scaled", schema)
     version = made["spec"]["versions"][0]

@@ -1,7 +1,7 @@
 """Random objects, patches and applies by hypothesis, sent to both servers: whatever it is, the answers are the same.
 
 Bounded: few examples, drawn from the same seed in every run. What is drawn is small and close to valid, since what is
-far from it is refused at the first door.
+far from it is refused by the first check.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Create, read, update, delete: names, preconditions, life cycles, dry runs, doors. Both servers answer alike."""
+"""Create, read, update, delete: names, preconditions, life cycles, dry runs, subresources. Both alike."""
 
 import asyncio
 from typing import Any
@@ -318,7 +318,7 @@ SEQUENCES: dict[str, list[Step]] = {
         ("JSONPATCH", MAP, [{"op": "test", "path": "/data/a", "value": "1"}]),
         ("GET", MAP),
     ],
-    "doors keep the rest": [
+    "subresources keep the rest": [
         ("POST", DEPLOYMENTS, {**deployment(), "status": {"replicas": 9}}),
         ("MERGE", WEB, {"status": {"replicas": 9}}),
         ("MERGE", f"{WEB}/status", {"spec": {"replicas": 9}, "status": {"replicas": 3}}),

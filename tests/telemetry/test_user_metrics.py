@@ -67,7 +67,7 @@ def test_the_same_declaration_returns_the_same_metric():
     "again",
     [
         lambda: gauge("testshop_carts", "Other words.", ["hall"]),
-        lambda: gauge("testshop_carts", "Carts.", ["door"]),
+        lambda: gauge("testshop_carts", "Carts.", ["entrance"]),
         lambda: histogram("testshop_carts", "Carts.", ["hall"]),
     ],
 )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from steersman.testing.controlplane_audit import AuditPolicy, mend_audit_log, read_audit_log
+from steersman.testing.controlplane_audit import AuditPolicy, complete_last_line, read_audit_log
 from steersman.testing.controlplane_binaries import BinariesNotFoundError, available, find_binaries
 from steersman.testing.controlplane_http import client_context
 from steersman.testing.controlplane_kubeconfig import cluster_at, token_user, write_kubeconfig
@@ -342,7 +342,7 @@ def test_a_line_torn_by_a_killed_api_server_costs_no_other_event(tmp_path: Path)
     log = tmp_path / "audit.log"
     log.write_text(audit_line() + audit_line()[:40])
 
-    mend_audit_log(log)
+    complete_last_line(log)
     with log.open("a") as file:
         file.write(audit_line(auditID="a2"))
 
@@ -350,7 +350,7 @@ def test_a_line_torn_by_a_killed_api_server_costs_no_other_event(tmp_path: Path)
 
 
 def test_an_audit_log_that_is_not_there_yet_has_no_events(tmp_path: Path) -> None:
-    mend_audit_log(tmp_path / "none")
+    complete_last_line(tmp_path / "none")
 
     assert list(read_audit_log(tmp_path / "none")) == []
 

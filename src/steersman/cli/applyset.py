@@ -25,7 +25,7 @@ __all__ = [
     "FIELD_MANAGER",
     "Action",
     "ApplySet",
-    "Done",
+    "ObjectOutcome",
     "Reference",
     "comparable",
     "reference_of",
@@ -42,8 +42,8 @@ _TOOL: Final = "applyset.kubernetes.io/tooling"
 _APPLY: Final = "application/apply-patch+yaml"
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, application/json"
 _NEVER_PRUNED: Final = ("CustomResourceDefinition", "Namespace")
-_ESTABLISHED_WITHIN: Final = 30.0
-_GONE_WITHIN: Final = 60.0
+_ESTABLISHED_TIMEOUT_SECONDS: Final = 30.0
+_DELETION_TIMEOUT_SECONDS: Final = 60.0
 
 Action = Literal["created", "configured", "unchanged", "pruned", "deleted", "left", "unchecked"]
 
@@ -63,7 +63,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ObjectOutcome:
     """The outcome of one object; with a dry run, the expected outcome."""
 
     reference: Reference
@@ -110,7 +110,7 @@ class ApplySet:
         self._kinds: dict[str, dict[str, _Kind]] = {}
         self._new_namespaces: set[str] = set()
 
-    async def apply(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
+    async def apply(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[ObjectOutcome]:
         """Apply in the given order, then prune.
 
         Waits for CustomResourceDefinitions until they are served. The Namespace of the set may be a document.
@@ -126,7 +126,7 @@ class ApplySet:
             kind = document["kind"]
             if kind not in ("Namespace", "CustomResourceDefinition"):
                 if not told:
-                    await self._tell(before | {(r.group, r.kind) for r in wanted}, wanted)
+                    await self._record_kinds(before | {(r.group, r.kind) for r in wanted}, wanted)
                     told = True
                 for name in established:
                     await self._established(name)
@@ -136,11 +136,11 @@ class ApplySet:
                 established.append(document["metadata"]["name"])
         for name in established:
             await self._established(name)
-        async for done in self._prune(before, set(wanted)):
-            yield done
-        await self._tell({(r.group, r.kind) for r in wanted}, wanted)
+        async for outcome in self._prune(before, set(wanted)):
+            yield outcome
+        await self._record_kinds({(r.group, r.kind) for r in wanted}, wanted)
 
-    async def apply_loosely(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[Done]:
+    async def apply_loosely(self, documents: Sequence[Mapping[str, Any]]) -> AsyncGenerator[ObjectOutcome]:
         """Apply without a parent, labels and pruning; waits until CustomResourceDefinitions are served."""
         for document in documents:
             yield await self._one(document, labelled=False)
@@ -165,7 +165,9 @@ class ApplySet:
                 found.append(Reference(group, kind, meta.get("namespace", ""), meta["name"]))
         return sorted(found)
 
-    async def delete(self, references: Iterable[Reference], action: Action = "deleted") -> AsyncGenerator[Done]:
+    async def delete(
+        self, references: Iterable[Reference], action: Action = "deleted"
+    ) -> AsyncGenerator[ObjectOutcome]:
         """Delete in the given order, and wait for objects whose deletion takes time (CRDs)."""
         for reference in references:
             path = await self._path(reference)
@@ -176,17 +178,17 @@ class ApplySet:
                 body = json.dumps({**options, **({"dryRun": ["All"]} if self._dry_run else {})}).encode()
                 await self._raw.request("DELETE", path, body=body)
                 if reference.kind == "CustomResourceDefinition" and not self._dry_run:
-                    await self._gone(path)
+                    await self._wait_until_deleted(path)
             except NotFound:
                 continue
-            yield Done(reference, action)
+            yield ObjectOutcome(reference, action)
 
     async def forget(self) -> None:
         """Delete the parent."""
         async for _ in self.delete([Reference("", "ConfigMap", self.namespace, self.name)]):
             pass
 
-    async def _one(self, document: Mapping[str, Any], *, labelled: bool = True) -> Done:
+    async def _one(self, document: Mapping[str, Any], *, labelled: bool = True) -> ObjectOutcome:
         reference = reference_of(document)
         body = self._labelled(document) if labelled else dict(document)
         path = await self._path(reference, str(document["apiVersion"]))
@@ -194,15 +196,17 @@ class ApplySet:
             return self._unknown(reference, document)
         before = await self._read(path)
         if before is not None and reference.kind == "Namespace" and not self._is_member(before):
-            return Done(reference, "unchanged", before, before, "it was there before, and will stay")
+            return ObjectOutcome(reference, "unchanged", before, before, "it was there before, and will stay")
         if before is not None and reference.kind == "CustomResourceDefinition" and "conversion" in document["spec"]:
             if is_diverted(before) and self._dry_run:
-                return Done(reference, "unchecked", before, body, "a local run converts for it, which would end")
+                return ObjectOutcome(
+                    reference, "unchecked", before, body, "a local run converts for it, which would end"
+                )
             if is_diverted(before):
                 await restore_all(self._client, reference.name)
                 before = await self._read(path)
         if self._dry_run and reference.namespace in self._new_namespaces:
-            return Done(reference, "unchecked", None, body, "its namespace is not there yet")
+            return ObjectOutcome(reference, "unchecked", None, body, "its namespace is not there yet")
         answer = await self._raw.request(
             "PATCH", path, query=(*self._query, *self._dry), body=json.dumps(body).encode(), content_type=_APPLY
         )
@@ -210,17 +214,17 @@ class ApplySet:
         if before is None:
             if reference.kind == "Namespace":
                 self._new_namespaces.add(reference.name)
-            return Done(reference, "created", None, after)
+            return ObjectOutcome(reference, "created", None, after)
         same = comparable(before) == comparable(after)
-        return Done(reference, "unchanged" if same else "configured", before, after)
+        return ObjectOutcome(reference, "unchanged" if same else "configured", before, after)
 
     def _is_member(self, live: dict[str, Any]) -> bool:
         labels: dict[str, str] = live["metadata"].get("labels") or {}
         return labels.get(_PART_OF) == self.id
 
-    def _unknown(self, reference: Reference, document: Mapping[str, Any]) -> Done:
+    def _unknown(self, reference: Reference, document: Mapping[str, Any]) -> ObjectOutcome:
         if self._dry_run:
-            return Done(reference, "unchecked", None, dict(document), "its kind is not served yet")
+            return ObjectOutcome(reference, "unchecked", None, dict(document), "its kind is not served yet")
         what = f"{document['apiVersion']}, {reference.kind}"
         raise LookupError(f"{reference}: the cluster does not know the kind {what}; install what brings it first")
 
@@ -229,13 +233,15 @@ class ApplySet:
         metadata["labels"] = {**(metadata.get("labels") or {}), _PART_OF: self.id}
         return {**document, "metadata": metadata}
 
-    async def _prune(self, before: set[tuple[str, str]], wanted: set[Reference]) -> AsyncGenerator[Done]:
+    async def _prune(self, before: set[tuple[str, str]], wanted: set[Reference]) -> AsyncGenerator[ObjectOutcome]:
         stale = [r for r in await self.members(before) if r not in wanted] if before else []
         for reference in stale:
             if reference.kind in _NEVER_PRUNED:
-                yield Done(reference, "left", note="it is not part of this version; delete it by hand if it may go")
-        async for done in self.delete([r for r in stale if r.kind not in _NEVER_PRUNED], "pruned"):
-            yield done
+                yield ObjectOutcome(
+                    reference, "left", note="it is not part of this version; delete it by hand if it may go"
+                )
+        async for outcome in self.delete([r for r in stale if r.kind not in _NEVER_PRUNED], "pruned"):
+            yield outcome
 
     async def _contained(self) -> set[tuple[str, str]]:
         """Return the groups and kinds in the parent. Raises `LookupError` for a parent of another tool."""
@@ -261,7 +267,7 @@ class ApplySet:
     def _parent_path(self) -> str:
         return f"/api/v1/namespaces/{quote(self.namespace, safe='')}/configmaps/{quote(self.name, safe='')}"
 
-    async def _tell(self, kinds: Iterable[tuple[str, str]], wanted: Iterable[Reference]) -> None:
+    async def _record_kinds(self, kinds: Iterable[tuple[str, str]], wanted: Iterable[Reference]) -> None:
         if self._dry_run:
             return
         namespaces = sorted({r.namespace for r in wanted} - {"", self.namespace})
@@ -330,7 +336,7 @@ class ApplySet:
     async def _established(self, name: str) -> None:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{quote(name, safe='')}"
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _ESTABLISHED_WITHIN
+        deadline = loop.time() + _ESTABLISHED_TIMEOUT_SECONDS
         while True:
             status: dict[str, Any] = (await self._read(path) or {}).get("status") or {}
             conditions: list[dict[str, str]] = status.get("conditions") or []
@@ -340,12 +346,14 @@ class ApplySet:
             if refused:
                 raise LookupError(f"customresourcedefinition/{name} is not served: {refused[0].get('message')}")
             if loop.time() > deadline:
-                raise LookupError(f"customresourcedefinition/{name} is not served after {_ESTABLISHED_WITHIN:g} s")
+                raise LookupError(
+                    f"customresourcedefinition/{name} is not served after {_ESTABLISHED_TIMEOUT_SECONDS:g} s"
+                )
             await asyncio.sleep(0.05)
 
-    async def _gone(self, path: str) -> None:
+    async def _wait_until_deleted(self, path: str) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _GONE_WITHIN
+        deadline = loop.time() + _DELETION_TIMEOUT_SECONDS
         while True:
             found = await self._read(path)
             if found is None:

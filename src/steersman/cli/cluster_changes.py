@@ -14,7 +14,7 @@ from steersman.cli.operator_loader import LoadError
 from steersman.cli.rollout import RolloutError
 
 if TYPE_CHECKING:
-    from steersman.cli.applyset import Done
+    from steersman.cli.applyset import ObjectOutcome
     from steersman.client import Client
 
 __all__ = ["ChangePrinter", "Context", "Diff", "DryRun", "Force", "Kubeconfig", "Yes", "objects_of", "on_cluster"]
@@ -61,25 +61,31 @@ class ChangePrinter:
         self.differs = False
         self._suffix = " (dry run)" if dry_run and not diff else ""
         self._diff = diff
-        self._told: list[dict[str, Any]] = []
+        self._outcomes: list[dict[str, Any]] = []
 
-    async def all_of(self, steps: AsyncGenerator[Done]) -> None:
+    async def all_of(self, steps: AsyncGenerator[ObjectOutcome]) -> None:
         """Print a step."""
-        async for done in steps:
-            self.one(done)
+        async for outcome in steps:
+            self.one(outcome)
 
-    def one(self, done: Done) -> None:
+    def one(self, outcome: ObjectOutcome) -> None:
         """Print or collect the outcome of one object."""
-        self.differs |= done.action != "unchanged"
+        self.differs |= outcome.action != "unchanged"
         if self.format == "json":
-            r = done.reference
-            told = {"group": r.group, "kind": r.kind, "namespace": r.namespace, "name": r.name, "result": done.action}
-            self._told.append(told | ({"note": done.note} if done.note else {}))
+            r = outcome.reference
+            entry = {
+                "group": r.group,
+                "kind": r.kind,
+                "namespace": r.namespace,
+                "name": r.name,
+                "result": outcome.action,
+            }
+            self._outcomes.append(entry | ({"note": outcome.note} if outcome.note else {}))
         elif self._diff:
-            self._difference(done)
+            self._difference(outcome)
         else:
-            note = f": {done.note}" if done.note else ""
-            typer.echo(f"{done.reference} {done.action}{self._suffix}{note}")
+            note = f": {outcome.note}" if outcome.note else ""
+            typer.echo(f"{outcome.reference} {outcome.action}{self._suffix}{note}")
 
     def words(self, text: str) -> None:
         """Print progress to stderr."""
@@ -89,21 +95,21 @@ class ChangePrinter:
     def end(self) -> None:
         """Print the collected changes."""
         if self.format == "json":
-            typer.echo(json.dumps(self._told, indent=2))
+            typer.echo(json.dumps(self._outcomes, indent=2))
 
-    def _difference(self, done: Done) -> None:
+    def _difference(self, outcome: ObjectOutcome) -> None:
         from steersman.cli.applyset import comparable
         from steersman.manifests import to_yaml
 
-        if done.action == "unchanged":
+        if outcome.action == "unchanged":
             return
-        if done.action in ("pruned", "deleted", "left"):
-            typer.echo(f"{done.reference} would be {done.action}")
+        if outcome.action in ("pruned", "deleted", "left"):
+            typer.echo(f"{outcome.reference} would be {outcome.action}")
             return
         old, new = (
-            [] if body is None else to_yaml(comparable(body)).splitlines() for body in (done.before, done.after)
+            [] if body is None else to_yaml(comparable(body)).splitlines() for body in (outcome.before, outcome.after)
         )
-        name = str(done.reference)
+        name = str(outcome.reference)
         lines = difflib.unified_diff(old, new, f"live/{name}", f"new/{name}", lineterm="")
         typer.echo("\n".join(lines))
 

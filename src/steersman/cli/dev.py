@@ -13,7 +13,7 @@ import typer
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
-    from steersman.cli.dev_session import Session, Wanted
+    from steersman.cli.dev_session import Session, SessionOptions
 
 __all__ = ["dev"]
 
@@ -97,7 +97,7 @@ def dev(
     shown = sys.stdout.isatty() if live is None else live
     needed = ["steersman_cluster", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
     require("`steersman dev`", "dev", *needed)
-    from steersman.cli.dev_session import Wanted
+    from steersman.cli.dev_session import SessionOptions
     from steersman_cluster.cluster import Options
 
     if images is not None and node_kind != "process":
@@ -115,23 +115,23 @@ def dev(
     }
     # `STEERSMAN_*` variables do not count here, because flags would override them.
     settings |= {key: value for key, value in quiet.items() if f"STEERSMAN_{key.upper()}" not in os.environ}
-    wanted = Wanted(
+    options = SessionOptions(
         target=target,
-        options=Options(data=data, port=port, nodes=nodes, node_kind=node_kind, images=images),
+        cluster=Options(data=data, port=port, nodes=nodes, node_kind=node_kind, images=images),
         name=name,
         load=tuple(load or ()),
         reload=reload,
         live=shown,
         settings=tuple(settings.items()),
     )
-    raise SystemExit(asyncio.run(_show(wanted)))
+    raise SystemExit(asyncio.run(_run_session(options)))
 
 
-async def _show(wanted: Wanted) -> int:
+async def _run_session(options: SessionOptions) -> int:
     from steersman.cli.dev_session import Session
 
-    session = Session(wanted, typer.echo)
-    if not wanted.live:
+    session = Session(options, typer.echo)
+    if not options.live:
         return await session.run(ready=lambda: None, draw=lambda: None)
     return await _live(session)
 
@@ -151,8 +151,8 @@ async def _live(session: Session) -> int:
     if code:
         for entry in list(session.scene.log)[-15:]:
             console.print(entry, markup=False, soft_wrap=True)
-    console.print("stopped; the cluster and everything in it are gone" if session.wanted.options.data is None else
-                  f"stopped; the cluster stays in {session.wanted.options.data}")  # fmt: skip
+    console.print("stopped; the cluster and everything in it are gone" if session.options.cluster.data is None else
+                  f"stopped; the cluster stays in {session.options.cluster.data}")  # fmt: skip
     if session.scene.log_file:
         console.print(f"log: {session.scene.log_file}", markup=False, soft_wrap=True)
     return code

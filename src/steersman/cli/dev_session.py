@@ -32,7 +32,7 @@ from steersman_cluster.detached import Record, claim
 if TYPE_CHECKING:
     from steersman_cluster.cluster import DevCluster, Options
 
-__all__ = ["Session", "Wanted", "project_directory"]
+__all__ = ["Session", "SessionOptions", "project_directory"]
 
 _GRACE = 20.0
 _CRD = "CustomResourceDefinition"
@@ -54,11 +54,11 @@ _CHILDREN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionOptions:
     """The options of a session."""
 
     target: str
-    options: Options
+    cluster: Options
     name: str
     load: tuple[Path, ...] = ()
     reload: bool = True
@@ -85,10 +85,10 @@ def project_directory(target: str, here: Path) -> Path:
 class Session:
     """Create a session; see `run`."""
 
-    def __init__(self, wanted: Wanted, say: Callable[[str], None]) -> None:
-        self.wanted = wanted
-        self.scene = DevState(wanted.target)
-        self.project = project_directory(wanted.target, Path.cwd())
+    def __init__(self, options: SessionOptions, say: Callable[[str], None]) -> None:
+        self.options = options
+        self.scene = DevState(options.target)
+        self.project = project_directory(options.target, Path.cwd())
         self._say = say
         self._child: subprocess.Popen[bytes] | None = None
         self._child_ended = asyncio.Event()
@@ -109,28 +109,28 @@ class Session:
 
         Calls `ready` when the cluster runs and the manifests are loaded, and `draw` when the state has changed.
         """
-        with claim(self.wanted.name) as mine, stop_on_signals(*STOP_SIGNALS) as stop:
+        with claim(self.options.name) as mine, stop_on_signals(*STOP_SIGNALS) as stop:
             record = Record(
-                name=self.wanted.name, pid=os.getpid(), steersman=__version__, started=time.time(), detached=False,
-                kubeconfig=str(mine.kubeconfig), nodes=self.wanted.options.nodes,
-                node_kind=self.wanted.options.node_kind,
-                data=None if self.wanted.options.data is None else str(self.wanted.options.data.absolute()),
+                name=self.options.name, pid=os.getpid(), steersman=__version__, started=time.time(), detached=False,
+                kubeconfig=str(mine.kubeconfig), nodes=self.options.cluster.nodes,
+                node_kind=self.options.cluster.node_kind,
+                data=None if self.options.cluster.data is None else str(self.options.cluster.data.absolute()),
             )  # fmt: skip
             mine.record(record)
             async with AsyncExitStack() as stack:
-                if self.wanted.live:
-                    self._file = LogFile(log_path(self.wanted.name))
+                if self.options.live:
+                    self._file = LogFile(log_path(self.options.name))
                     stack.callback(self._file.close)
                     self.scene.log_file = str(self._file.path)
-                cluster = self._cluster = await started(replace(self.wanted.options, kubeconfig=mine.kubeconfig))
+                cluster = self._cluster = await started(replace(self.options.cluster, kubeconfig=mine.kubeconfig))
                 stack.push_async_callback(cluster.close)
                 self.scene.kubeconfig, self.scene.url = str(mine.kubeconfig), cluster.url
                 async with cluster.client() as client:
                     version = (await client.server_version()).git_version
                 mine.record(replace(record, ready=True, url=cluster.url, kubernetes=version))
-                self._tell(f"Kubernetes {version} is ready; in another terminal:")
-                self._tell(f"  export KUBECONFIG={mine.kubeconfig}")
-                await self._load([*([self.crds] if self.crds.is_dir() else []), *self.wanted.load])
+                self._write_to_log_file(f"Kubernetes {version} is ready; in another terminal:")
+                self._write_to_log_file(f"  export KUBECONFIG={mine.kubeconfig}")
+                await self._load([*([self.crds] if self.crds.is_dir() else []), *self.options.load])
                 self._find_kinds()
                 self._lifeline = os.pipe()
                 stack.callback(self._close_lifeline)
@@ -141,11 +141,11 @@ class Session:
 
     async def _keep(self, stop: asyncio.Event, draw: Callable[[], None]) -> int:
         waiting: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-        if self.wanted.reload:
+        if self.options.reload:
             waiting.append(asyncio.create_task(self._reload()))
         else:
             waiting.append(asyncio.create_task(self._child_ended.wait()))
-        background = [asyncio.create_task(self._look(draw))] if self.wanted.live else []
+        background = [asyncio.create_task(self._refresh(draw))] if self.options.live else []
         try:
             await asyncio.wait([*waiting, *background], return_when=asyncio.FIRST_COMPLETED)
             self._stopping = True
@@ -196,7 +196,7 @@ class Session:
 
         found: dict[tuple[str, str], str] = {}
         try:
-            for controller in load_operator(self.wanted.target).controllers:
+            for controller in load_operator(self.options.target).controllers:
                 info = controller.kind.info
                 found[info.group, info.plural] = info.kind
         except LoadError:
@@ -212,14 +212,14 @@ class Session:
 
     def _start(self) -> None:
         reports, report_to = os.pipe()
-        piped = self.wanted.live
-        detached = self.wanted.reload or piped
+        piped = self.options.live
+        detached = self.options.reload or piped
         settings = {
             "kubeconfig": self.scene.kubeconfig,
             "log_format": "json" if piped else "console",
-            **dict(self.wanted.settings),
+            **dict(self.options.settings),
         }
-        words = command(self.wanted.target, settings, report_to, self._lifeline[0])
+        words = command(self.options.target, settings, report_to, self._lifeline[0])
         child = subprocess.Popen(  # noqa: S603 - ourselves
             words,
             # Without reload and view, a debugger may use the terminal.
@@ -257,7 +257,7 @@ class Session:
             await asyncio.sleep(0.1)
         if child is self._child and not self._stopping:
             self.scene.operator, self.scene.running = f"ended with code {child.returncode}", False
-            if self.wanted.reload:
+            if self.options.reload:
                 self._log(f"steersman: the operator has ended with code {child.returncode}; waiting for a change")
             self._child_ended.set()
 
@@ -284,7 +284,7 @@ class Session:
         """Restart the operator when a Python file changes; load manifests again when one of them changes."""
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
 
-        manifests = [path for path in (self.crds, *self.wanted.load) if path.exists()]
+        manifests = [path for path in (self.crds, *self.options.load) if path.exists()]
         python = PythonFilter()
 
         def wanted(change: Any, path: str) -> bool:
@@ -309,17 +309,17 @@ class Session:
         self.scene.changed()
         if self._file is not None:
             self._file.write(written or text)
-        if not self.wanted.live:
+        if not self.options.live:
             self._say(text)
 
-    def _tell(self, text: str) -> None:
+    def _write_to_log_file(self, text: str) -> None:
         """Append a line to the log file that the view shows elsewhere."""
-        if not self.wanted.live:
+        if not self.options.live:
             self._say(text)
 
     # View.
 
-    async def _look(self, draw: Callable[[], None]) -> None:
+    async def _refresh(self, draw: Callable[[], None]) -> None:
         """Update the state from the cluster, and redraw it when it has changed."""
         assert self._cluster is not None
         storage = self._cluster.server.storage

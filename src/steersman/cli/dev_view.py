@@ -16,8 +16,8 @@ from steersman.cli.dev_state import Branch, DevState
 
 __all__ = ["View"]
 
-_UNREMARKABLE = re.compile(r"\d\d:\d\d:\d\d (?:debug|info) ")
-_TONES = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
+_ROUTINE_LINE = re.compile(r"\d\d:\d\d:\d\d (?:debug|info) ")
+_COLORS = {"good": "green", "bad": "red", "busy": "yellow", "": ""}
 
 
 class View:
@@ -109,7 +109,7 @@ class View:
 
 
 def _log_lines(line: str, console: Console, width: int) -> Iterable[Text]:
-    if _UNREMARKABLE.match(line):
+    if _ROUTINE_LINE.match(line):
         return [Text(line, no_wrap=True, overflow="ellipsis")]
     return Text(line).wrap(console, width, overflow="fold")
 
@@ -137,6 +137,6 @@ def _lines(branches: tuple[Branch, ...], indent: str = "") -> Iterator[tuple[Tex
         head = "" if not indent else indent[:-2] + ("└ " if last else "├ ")
         where = f"{branch.namespace}/" if not indent and branch.namespace not in ("", "default") else ""
         name = Text.assemble((head, "dim"), (branch.kind, "bold"), f" {where}{branch.name}")
-        yield name, Text(branch.said, style=_TONES[branch.tone])
+        yield name, Text(branch.said, style=_COLORS[branch.tone])
         below = indent[:-2] + ("  " if last else "│ ") if indent else ""
         yield from _lines(branch.children, below + "  ")

@@ -19,7 +19,7 @@ from steersman.client.errors import Forbidden, NotFound
 __all__ = ["check_webhooks"]
 
 _HOOKS: Final = "/apis/admissionregistration.k8s.io/v1"
-_SOON_DAYS: Final = 14
+_EXPIRY_WARNING_DAYS: Final = 14
 
 
 async def check_webhooks(client: Client, now: datetime) -> AsyncIterator[Finding]:
@@ -109,7 +109,7 @@ def _bundle_problems(bundle: str, needed: bool, now: datetime) -> Iterator[str]:
     last = max(cert.not_valid_after_utc for cert in certificates)
     if last < now:
         yield f"its caBundle has expired on {last:%Y-%m-%d}"
-    elif (last - now).days < _SOON_DAYS:
+    elif (last - now).days < _EXPIRY_WARNING_DAYS:
         yield f"its caBundle expires on {last:%Y-%m-%d}"
     elif min(cert.not_valid_before_utc for cert in certificates) > now:
         yield "its caBundle is not valid yet"

@@ -13,14 +13,14 @@ WRONG_USE = 2
 
 def explain(problem: BaseException, *, debug: bool = False) -> int:
     """Print the message of an error to stderr; returns the exit code."""
-    message, code = _words(problem)
+    message, code = _message(problem)
     if debug:
         traceback.print_exception(problem)
     print(f"error: {message}", file=sys.stderr)  # noqa: T201 - this is the terminal's side
     return code
 
 
-def _words(problem: BaseException) -> tuple[str, int]:
+def _message(problem: BaseException) -> tuple[str, int]:
     # Imported here, because most commands do not need these packages, and most runs have no error.
     from steersman.cli.operator_loader import LoadError
     from steersman.client.errors import ClientError
@@ -45,7 +45,7 @@ def _words(problem: BaseException) -> tuple[str, int]:
         case ClientError() | DeclarationError() | ModelDeclarationError() | BindError() | StartupHookError():
             return str(problem), FAILED
         case BaseExceptionGroup():
-            return _words(problem.exceptions[0])
+            return _message(problem.exceptions[0])
         case _ if isinstance(problem, _cluster_errors()):
             return str(problem), FAILED
         case _:

@@ -127,14 +127,14 @@ def finish(outputs: list[Output], *, check: bool, format: str) -> None:
         typer.echo(json.dumps(told))
     else:
         for output, changes in done:
-            _tell(changes, output.files, output.directory, check)
+            _print_changes(changes, output.files, output.directory, check)
     if check and any(changes for _, changes in done):
         if format == "text":
             typer.echo("Run it without --check to update them.", err=True)
         raise typer.Exit(1)
 
 
-def _tell(changes: Changes, files: Mapping[str, str], output: Path, check: bool) -> None:
+def _print_changes(changes: Changes, files: Mapping[str, str], output: Path, check: bool) -> None:
     words = ("is missing", "differs", "is not made any more") if check else ("created", "changed", "removed")
     for word, paths in zip(words, (changes.new, changes.changed, changes.gone), strict=True):
         for path in paths:

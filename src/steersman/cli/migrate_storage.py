@@ -31,7 +31,7 @@ __all__ = ["Migration", "migrate_storage"]
 PAGE = 500
 MAX_CONCURRENT_REQUESTS = 8
 """The maximum number of concurrent requests."""
-SHOWN = 10
+MAX_LISTED_FAILURES = 10
 """The maximum number of failed objects in the output."""
 
 
@@ -90,7 +90,7 @@ def migrate_storage(
         typer.echo(json.dumps([asdict(each) for each in found], indent=2))
     else:
         for each in found:
-            typer.echo(_told(each))
+            typer.echo(_summary(each))
     if any(each.failed for each in found):
         raise typer.Exit(1)
 
@@ -112,12 +112,12 @@ def _names(targets: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _told(done: Migration) -> str:
+def _summary(done: Migration) -> str:
     would = "would be " if done.dry_run else ""
     if done.failed:
-        more = len(done.failed) - SHOWN
+        more = len(done.failed) - MAX_LISTED_FAILURES
         lines = [f"{done.crd}: {len(done.failed)} of {done.objects} objects could not be written:"]
-        lines += [f"  {problem}" for problem in done.failed[:SHOWN]]
+        lines += [f"  {problem}" for problem in done.failed[:MAX_LISTED_FAILURES]]
         return "\n".join([*lines, *([f"  and {more} more"] if more > 0 else [])])
     if not done.trimmed:
         return f"{done.crd}: every object is stored as {done.storage_version} already"
@@ -128,12 +128,12 @@ def _told(done: Migration) -> str:
     )
 
 
-Show = Callable[[str, int, int], None]
+ShowProgress = Callable[[str, int, int], None]
 """Receives a CRD, the number of processed objects, and their total."""
 
 
 async def migrate(
-    client: Client, name: str, page: int, dry_run: bool, restart: bool, states: Path, show: Show
+    client: Client, name: str, page: int, dry_run: bool, restart: bool, states: Path, show: ShowProgress
 ) -> Migration:
     """Migrate one CRD. Raises `LoadError` if it is missing or changes meanwhile, and errors of the client."""
     crd = await _crd(client, name)
@@ -149,7 +149,7 @@ async def migrate(
     if not done.failed:
         done.trimmed = [version for version in stored if version != storage]
         if not dry_run:
-            await _trim(client, crd, storage, stored)
+            await _trim_stored_versions(client, crd, storage, stored)
             done.stored_versions = [storage]
         state.forget()
     return done
@@ -167,7 +167,14 @@ async def _crd(client: Client, name: str) -> dict[str, Any]:
 
 
 async def _rewrite(
-    client: Client, crd: dict[str, Any], storage: str, token: str, page: int, done: Migration, state: State, show: Show
+    client: Client,
+    crd: dict[str, Any],
+    storage: str,
+    token: str,
+    page: int,
+    done: Migration,
+    state: State,
+    show: ShowProgress,
 ) -> None:
     from steersman.client.errors import Expired
     from steersman.models import dynamic, metadata_of
@@ -224,7 +231,7 @@ async def _write(
     return None
 
 
-async def _trim(client: Client, crd: dict[str, Any], storage: str, stored: list[str]) -> None:
+async def _trim_stored_versions(client: Client, crd: dict[str, Any], storage: str, stored: list[str]) -> None:
     from steersman.client.errors import Conflict, Invalid
     from steersman.models import JsonPatch, dynamic
 
@@ -298,7 +305,7 @@ class _progress:  # noqa: N801 - used as a function
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
 
-    def __enter__(self) -> Show:
+    def __enter__(self) -> ShowProgress:
         if self._bar is not None:
             self._bar.start()
         return self._show

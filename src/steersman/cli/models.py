@@ -65,7 +65,7 @@ def models(
     if format == "json":
         typer.echo(json.dumps({"files": sorted(files), **changes}))
     else:
-        _tell(changes, files, directory, check)
+        _print_changes(changes, files, directory, check)
     if check and any(changes.values()):
         raise typer.Exit(1)
 
@@ -77,7 +77,7 @@ def _check_use(package: str, named: bool) -> None:
         raise LoadError(f"--package {package!r} is not a package name, such as acme.models")
 
 
-def _tell(changes: dict[str, list[str]], files: dict[str, str], directory: Path, check: bool) -> None:
+def _print_changes(changes: dict[str, list[str]], files: dict[str, str], directory: Path, check: bool) -> None:
     words = ("is missing", "differs", "is not made any more") if check else ("created", "changed", "removed")
     for word, paths in zip(words, changes.values(), strict=True):
         for path in paths:

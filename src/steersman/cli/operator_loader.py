@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LoadError", "load_factory", "load_operator"]
 
-_OURS = str(Path(__file__).resolve().parent.parent)
+_FRAMEWORK_DIRECTORY = str(Path(__file__).resolve().parent.parent)
 
 
 class LoadError(Exception):
@@ -96,7 +96,9 @@ def _import(name: str, where: str) -> ModuleType:
                 f"there is no module {missing.name!r} in {where} or on the Python path. Run it in the directory that"
                 f" holds {missing.name.partition('.')[0]}/ or {missing.name.partition('.')[0]}.py"
             ) from None
-        raise LoadError(f"{_told(missing)}\n{name} imports {missing.name!r}, which is not installed", 1) from None
+        raise LoadError(
+            f"{_user_traceback(missing)}\n{name} imports {missing.name!r}, which is not installed", 1
+        ) from None
     except SyntaxError as wrong:
         raise LoadError(f"{name} cannot be read:\n{_syntax(wrong)}", 1) from None
     except (DeclarationError, ModelDeclarationError) as wrong:
@@ -106,7 +108,7 @@ def _import(name: str, where: str) -> ModuleType:
     except SystemExit as ended:
         raise LoadError(f"importing {name} ended the process (exit {ended.code})", 1) from None
     except BaseException as problem:  # noqa: BLE001 - whatever the user's module raises is shown as it is
-        raise LoadError(f"importing {name} failed:\n{_told(problem)}", 1) from None
+        raise LoadError(f"importing {name} failed:\n{_user_traceback(problem)}", 1) from None
 
 
 def _operator_of(module: ModuleType, attribute: str) -> Operator:
@@ -127,7 +129,7 @@ def _syntax(wrong: SyntaxError) -> str:
     return "".join(traceback.format_exception_only(wrong)).rstrip()
 
 
-def _told(problem: BaseException) -> str:
+def _user_traceback(problem: BaseException) -> str:
     """Return the traceback from the first frame of the user's code on."""
     frames = [f for f in traceback.extract_tb(_tb(problem)) if not _is_machinery(f.filename)]
     lines = traceback.format_list(frames)
@@ -139,4 +141,4 @@ def _tb(problem: BaseException) -> TracebackType | None:
 
 
 def _is_machinery(file: str) -> bool:
-    return file.startswith(("<frozen", _OURS)) or "importlib" in Path(file).parts
+    return file.startswith(("<frozen", _FRAMEWORK_DIRECTORY)) or "importlib" in Path(file).parts

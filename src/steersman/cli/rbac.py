@@ -85,7 +85,7 @@ def rbac(
     if output == "json":
         typer.echo(json.dumps(as_json(found), indent=2))
     else:
-        _tell(found)
+        _print_comparison(found)
     if found.missing or (strict and found.unused):
         raise typer.Exit(1)
 
@@ -216,7 +216,7 @@ def _grant(grant: Grant) -> dict[str, Any]:
     return {**what, "namespace": grant.namespace, "names": list(grant.names), "role": grant.role}
 
 
-def _tell(found: Comparison) -> None:
+def _print_comparison(found: Comparison) -> None:
     if found.missing:
         typer.echo(_counted(len(found.missing), "permission is", "permissions are") + " missing:")
         for missing in found.missing:

@@ -59,7 +59,7 @@ def supervise(arguments: Sequence[str], directory: Path) -> int:
             if not change:
                 child.notice_end()
                 continue
-            _say(f"changed: {_names((Path(path) for _, path in change), directory)}; restarting")
+            _print(f"changed: {_names((Path(path) for _, path in change), directory)}; restarting")
             child.stop()
             if not ended.is_set():
                 child.start()
@@ -97,7 +97,7 @@ class _Child:
         if self._process is None or self._noticed or (code := self._process.poll()) is None:
             return
         self._noticed = True
-        _say(f"the operator has ended with code {code}; waiting for a change")
+        _print(f"the operator has ended with code {code}; waiting for a change")
 
     def stop(self) -> None:
         """Stop the child with SIGTERM, and after the grace period with SIGKILL."""
@@ -107,7 +107,7 @@ class _Child:
         try:
             self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:
-            _say("the operator does not stop; killing it")
+            _print("the operator does not stop; killing it")
             self._process.kill()
             self._process.wait()
 
@@ -128,5 +128,5 @@ def _names(paths: Iterable[Path], directory: Path) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(f"steersman: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is the terminal's side

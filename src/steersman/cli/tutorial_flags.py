@@ -12,7 +12,7 @@ __all__ = ["translate"]
 _COMMANDS: Final = ("init", "create", "edit", "delete")
 _PAIRS: Final = {"controller", "multigroup", "namespaced", "resource"}
 _FLAGS: Final = {"conversion", "defaulting", "force", "programmatic-validation"}
-_WITHOUT_MEANING: Final = {
+_IGNORED_OPTIONS: Final = {
     "repo": "a Python project has no Go module path",
     "plugins": "there is one layout of projects",
     "project-version": "there is one layout of projects",
@@ -54,10 +54,10 @@ def translate(words: list[str]) -> tuple[list[str], list[str]]:
         name = option.removeprefix("--")
         if not option.startswith("--"):
             translated.append(word)
-        elif name in _WITHOUT_MEANING:
+        elif name in _IGNORED_OPTIONS:
             if not joined and name not in _SWITCHES:
                 next(given, "")
-            notes.append(f"{option} is left out: {_WITHOUT_MEANING[name]}")
+            notes.append(f"{option} is left out: {_IGNORED_OPTIONS[name]}")
         elif name in ("type", "operations", "license"):
             value = value if joined else next(given, "")
             translated += _valued(name, value, notes)

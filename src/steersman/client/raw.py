@@ -59,7 +59,7 @@ class Raw:
         self._send = transport.request
         self._retries = retries or RetryPolicy()
         self._slots = Slots(max_in_flight)
-        self._time: Callable[[], float] = self._first_time
+        self._time: Callable[[], float] = self._initial_time
         self._warn = WarningOnce(on_warning)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self._now = now
@@ -111,7 +111,7 @@ class Raw:
             try:
                 credentials = self._credentials
                 if sent >= self._credentials_until:
-                    credentials = await self._ask_credentials()
+                    credentials = await self._get_credentials()
                     sent = time()
                 headers = self._headers.get((accept, sends)) or self._make_headers(accept, sends)
                 if self.gate is not None and method not in READS:
@@ -226,7 +226,7 @@ class Raw:
                     stack.push_async_callback(_close, response)
                     return stack.pop_all(), response
                 if response.status != 401 or refused or not await self._renewed(credentials):
-                    raise self._refusal(response.status, response.headers, await _start_of(response), request)
+                    raise self._refusal(response.status, response.headers, await _first_bytes(response), request)
                 refused = True
 
     async def websocket(
@@ -253,12 +253,12 @@ class Raw:
                 else:
                     raise
 
-    def _first_time(self) -> float:
+    def _initial_time(self) -> float:
         # Getting the running loop is a system call on some Pythons, so it is done once: a client belongs to one loop.
         self._time = asyncio.get_running_loop().time
         return self._time()
 
-    async def _ask_credentials(self) -> Mapping[str, str]:
+    async def _get_credentials(self) -> Mapping[str, str]:
         """Return the credentials, and remember how long the authenticator allows to reuse them."""
         auth = self._config.auth
         credentials = await auth.headers()
@@ -276,7 +276,7 @@ class Raw:
         return headers
 
     async def _headers_for(self, accept: str, content_type: str) -> tuple[tuple[str, str], ...]:
-        await self._ask_credentials()
+        await self._get_credentials()
         return self._headers.get((accept, content_type)) or self._make_headers(accept, content_type)
 
     async def _renewed(self, refused: Mapping[str, str]) -> bool:
@@ -333,7 +333,7 @@ async def _close(response: StreamResponse) -> None:
         await close()
 
 
-async def _start_of(response: StreamResponse) -> bytes:
+async def _first_bytes(response: StreamResponse) -> bytes:
     body = bytearray()
     async for chunk in response.chunks:
         body += chunk

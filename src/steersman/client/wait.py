@@ -119,7 +119,7 @@ class Waits(Reads):
                 page = await self.list(view, namespace=key.namespace, fields=one)
                 if page.undecodable:
                     raise page.undecodable[0].error
-                if last.judge(page.items[0] if page.items else None, uid, condition):
+                if last.check(page.items[0] if page.items else None, uid, condition):
                     return last.obj
                 version = page.resource_version
                 async with aclosing(
@@ -127,7 +127,7 @@ class Waits(Reads):
                 ) as events:
                     async for event in events:
                         obj = None if event.type == "DELETED" else event.object
-                        if last.judge(obj, uid, condition):
+                        if last.check(obj, uid, condition):
                             return last.obj
             except _PASSING as problem:
                 last.problem = problem
@@ -140,7 +140,7 @@ class _LastSeen:
         self.looked = False
         self.problem: ClientError | DecodeError | None = None
 
-    def judge(self, obj: Any, uid: str, condition: WaitCondition) -> bool:
+    def check(self, obj: Any, uid: str, condition: WaitCondition) -> bool:
         if obj is not None and uid and obj.metadata.uid != uid:
             obj = None
         self.obj = obj

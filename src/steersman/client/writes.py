@@ -47,7 +47,7 @@ R = TypeVar("R", bound=Resource)
 APPLY = "application/apply-patch+yaml"
 
 
-_FOLDED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
+_ESCAPED_FOR_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def yaml_safe(body: bytes) -> bytes:
@@ -57,7 +57,7 @@ def yaml_safe(body: bytes) -> bytes:
     """
     if body.isascii() and body.find(b"\x7f") < 0:
         return body
-    return _FOLDED.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).encode()
+    return _ESCAPED_FOR_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).encode()
 
 
 class _Deleted(Model):

@@ -30,7 +30,7 @@ class Deadline:
         self.fired = False
         self._at = now + self._seconds
         if self._timer is None:
-            self._timer = self._loop.call_at(self._at, self._ring, self._at)
+            self._timer = self._loop.call_at(self._at, self._expire, self._at)
 
     def end(self) -> None:
         """End the timeout, because the reconcile has ended."""
@@ -43,12 +43,12 @@ class Deadline:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self, asked: float) -> None:
+    def _expire(self, asked: float) -> None:
         self._timer = None
         if self._at == inf:
             return
         if max(asked, self._loop.time()) < self._at:
-            self._timer = self._loop.call_at(self._at, self._ring, self._at)
+            self._timer = self._loop.call_at(self._at, self._expire, self._at)
             return
         self._at = inf
         self.fired = True

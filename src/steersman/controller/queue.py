@@ -168,9 +168,9 @@ class WorkQueue(Generic[K]):
             self._timer = None
         self._armed = self.state.next_due()
         if self._armed < inf and self._loop is not None and not self._closed:
-            self._timer = self._loop.call_at(self._armed, self._ring, self._armed)
+            self._timer = self._loop.call_at(self._armed, self._timer_expired, self._armed)
 
-    def _ring(self, due: float) -> None:
+    def _timer_expired(self, due: float) -> None:
         # A loop may call up to its clock's resolution early; the queue must not see a time before its deadline.
         self._timer = None
         self._armed = inf

@@ -23,7 +23,7 @@ __all__ = ["LoopWatchdog", "UnwatchedLoop"]
 
 _log = get_logger("watchdog")
 
-_QUIET_CHECKS: Final = 3
+_IDLE_CHECKS: Final = 3
 """The checks without an event in between after which the thread waits for one: a wake-up by the loop costs more than a
 check, so that a loop that renews a lease is checked regularly."""
 
@@ -97,7 +97,7 @@ class LoopWatchdog:
             if not since:
                 quiet = quiet + 1 if activity.rounds == rounds else 0
                 rounds = activity.rounds
-                if quiet >= _QUIET_CHECKS:
+                if quiet >= _IDLE_CHECKS:
                     activity.wait_until_busy()
                 else:
                     activity.wait(self._threshold)

@@ -125,7 +125,7 @@ class _Loader:
             action, name = await self._write(manifest, kind, namespace)
         except ApiError as problem:
             shown = kind.shown if kind is not None else manifest.kind.lower()
-            return Outcome(manifest, "failed", shown, namespace, manifest.name, _told(problem))
+            return Outcome(manifest, "failed", shown, namespace, manifest.name, _error_text(problem))
         return Outcome(manifest, action, kind.shown, namespace, name)
 
     async def established(self, definition: Manifest) -> None:
@@ -153,11 +153,11 @@ class _Loader:
         )
         body = json.dumps(_at(manifest.body, namespace)).encode()
         if not manifest.name:
-            answer = await self._patiently("POST", collection, self._query[:1], body, "application/json")
+            answer = await self._send_with_retries("POST", collection, self._query[:1], body, "application/json")
             return "created", str(answer["metadata"]["name"])
         path = f"{collection}/{quote(manifest.name, safe='')}"
         before = await self._version(path)
-        answer = await self._patiently("PATCH", path, self._query, body, _APPLY)
+        answer = await self._send_with_retries("PATCH", path, self._query, body, _APPLY)
         if before is None:
             return "created", manifest.name
         unchanged = answer["metadata"].get("resourceVersion") == before
@@ -170,7 +170,7 @@ class _Loader:
             return None
         return str(json.loads(answer.body)["metadata"].get("resourceVersion", ""))
 
-    async def _patiently(
+    async def _send_with_retries(
         self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes, content_type: str
     ) -> dict[str, Any]:
         """Send it; a Pod in a namespace so new that its ServiceAccount is not there yet is tried again."""
@@ -225,7 +225,7 @@ def _at(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return {**body, "metadata": metadata}
 
 
-def _told(problem: ClientError) -> str:
+def _error_text(problem: ClientError) -> str:
     """The server's own words."""
     if isinstance(problem, ApiError) and problem.status.message:
         return problem.status.message

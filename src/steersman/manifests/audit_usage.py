@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from steersman.manifests.grants import EVERYONE, Grant, Request
+from steersman.manifests.grants import DEFAULT_GRANTS, Grant, Request
 
 __all__ = [
     "AuditLogError",
@@ -174,7 +174,7 @@ def compare_use(seen: Iterable[ObservedRequest], grants: Sequence[Grant]) -> Com
                 candidates = (*by_verb.get(request.verb, ()), *by_verb.get("*", ()))
                 matching = known[request] = tuple(g for g in candidates if g.allows(request))
             used.update(matching)
-            if not matching and not any(g.allows(request) for g in EVERYONE):
+            if not matching and not any(g.allows(request) for g in DEFAULT_GRANTS):
                 plain = Request(request.verb, request.group, request.resource, request.namespace, path=request.path)
                 needed[plain] += 1
                 refused[plain] += not one.allowed

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["EVERYONE", "Grant", "Request", "grants_of"]
+__all__ = ["DEFAULT_GRANTS", "Grant", "Request", "grants_of"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,7 +75,7 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 _DISCOVERY: Final = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", "/version", "/version/")
 _HEALTH: Final = ("/healthz", "/livez", "/readyz", "/healthz/*", "/livez/*", "/readyz/*")
-EVERYONE: Final = (
+DEFAULT_GRANTS: Final = (
     *(Grant("get", path=path, role="system:discovery") for path in (*_DISCOVERY, *_HEALTH)),
     *(
         Grant("create", "authorization.k8s.io", resource, role="system:basic-user")

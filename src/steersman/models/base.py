@@ -151,7 +151,7 @@ class _Redacted:
         return "…"
 
 
-def _discreet_reprs(hidden: frozenset[str]) -> dict[str, Any]:
+def _redacted_reprs(hidden: frozenset[str]) -> dict[str, Any]:
     """Return `__repr__`, and `__rich_repr__` for rich and its tracebacks, without the values of some fields."""
 
     def __rich_repr__(self: Any) -> Iterator[tuple[str, object]]:
@@ -196,7 +196,7 @@ class ModelMeta(msgspec.StructMeta):
         if own_mappings or (mappings and then is not None):
             namespace["__post_init__"] = _freezer(tuple(dict.fromkeys(mappings)), then)
         if hidden:
-            namespace.update(_discreet_reprs(frozenset(hidden)))
+            namespace.update(_redacted_reprs(frozenset(hidden)))
         options.setdefault("kw_only", True)
         try:
             cls = super().__new__(mcls, name, bases, namespace, **options)

@@ -155,7 +155,7 @@ class MetricsAuthorizer:
             if known is not None and self._clock() < known[0]:
                 return known[1]
         try:
-            verdict = asyncio.run_coroutine_threadsafe(self._ask(token.strip(), path), self._loop).result(
+            verdict = asyncio.run_coroutine_threadsafe(self._review(token.strip(), path), self._loop).result(
                 _REVIEW_TIMEOUT
             )
         except (ClientError, TimeoutError) as problem:
@@ -167,7 +167,7 @@ class MetricsAuthorizer:
                 self._known.popitem(last=False)
         return verdict
 
-    async def _ask(self, token: str, path: str) -> Answer | None:
+    async def _review(self, token: str, path: str) -> Answer | None:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         status = _status(await self._client.create(review, kind=_TOKEN_REVIEW))
         if not status.get("authenticated"):

@@ -44,7 +44,7 @@ def _report(name: str, checks: dict[str, Check], visit: Visit) -> Answer:
         if check_name in excluded:
             lines.append(f"[+]{check_name} excluded: ok")
             continue
-        problem = _ask(check)
+        problem = _run_check(check)
         failed = failed or problem is not None
         lines.append(f"[+]{check_name} ok" if problem is None else f"[-]{check_name} failed: {problem}")
     if not failed and "verbose" not in query:
@@ -53,7 +53,7 @@ def _report(name: str, checks: dict[str, Check], visit: Visit) -> Answer:
     return Answer(500 if failed else 200, ("\n".join(lines) + "\n").encode())
 
 
-def _ask(check: Check) -> str | None:
+def _run_check(check: Check) -> str | None:
     try:
         return check()
     except Exception as problem:  # noqa: BLE001 - a broken check is a failed one

@@ -138,7 +138,7 @@ class Replica:
         self.identity = new_identity()
         self._pod_locked = False
         self.elector: LeaderElector | None = None
-        self._config = _as(config, settings)
+        self._config = _impersonating(config, settings)
         self._rng = rng or random.Random()  # noqa: S311 - jitter, no secrets
         self._memory = memory
         self._now = now
@@ -212,13 +212,13 @@ class Replica:
             if start.done():
                 start.result()
                 await first_completed(stopped, over)
-            self._raise_what_ended()
+            self._raise_failure()
         finally:
             stopped.cancel()
             over.cancel()
             await self._shut_down(start, cache, runtime, recorder)
 
-    def _raise_what_ended(self) -> None:
+    def _raise_failure(self) -> None:
         if self._hold is not None and self._hold.done():
             self._hold.result()
         for task in self._tasks:
@@ -253,7 +253,7 @@ class Replica:
         if elector is not None:
             self._unready = ""  # A standby that can take over is ready.
             await elector.acquire()
-            self._hold = self._lasting(elector.hold(), "lease")
+            self._hold = self._permanent_task(elector.hold(), "lease")
         if not warm:
             await self._start_caches(cache)
         await run_hooks(self.operator, "startup", runtime, controllers.reader)
@@ -300,9 +300,9 @@ class Replica:
         return Periodic(declared.name, declared.interval, tick, initial_delay=declared.interval, rng=self._rng)
 
     def _task(self, work: Coroutine[Any, Any, Any], name: str) -> None:
-        self._tasks.append(self._lasting(work, name))
+        self._tasks.append(self._permanent_task(work, name))
 
-    def _lasting(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+    def _permanent_task(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda _: self._over.set())
         return task
@@ -407,7 +407,7 @@ class Replica:
         )
 
 
-def _as(config: Config, settings: Settings) -> Config:
+def _impersonating(config: Config, settings: Settings) -> Config:
     if not settings.impersonate_user:
         return config
     return replace(config, impersonate=Impersonation(settings.impersonate_user, groups=settings.impersonate_groups))

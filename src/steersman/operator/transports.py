@@ -96,7 +96,7 @@ class DryRunTransport(WrappedTransport):
     """Adds `dryRun=All` to all writes: the API server checks and admits them, and stores nothing."""
 
     def _before(self, method: str, path: str, query: Query, timeout: float) -> tuple[Query, float]:
-        return query if method in READS else _dry(query), timeout
+        return query if method in READS else _with_dry_run(query), timeout
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float
@@ -129,6 +129,6 @@ class TracedTransport(WrappedTransport):
             return response
 
 
-def _dry(query: Query) -> Query:
+def _with_dry_run(query: Query) -> Query:
     pairs = query.items() if isinstance(query, Mapping) else query
     return [*((name, value) for name, value in pairs if name != "dryRun"), ("dryRun", "All")]

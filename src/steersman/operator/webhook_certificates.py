@@ -20,10 +20,10 @@ from steersman.webhook.rotation import CertificateLifetimes
 
 __all__ = ["certificates_for"]
 
-_MOST_LOOKS: Final = 4
+_MAX_SECRET_READS: Final = 4
 """The number of reads of the Secret within one settling time."""
-_SLOWEST: Final = 30.0
-_LONGEST_LIFE: Final = timedelta(days=3650)
+_MAX_POLL_SECONDS: Final = 30.0
+_MAX_LIFETIME: Final = timedelta(days=3650)
 
 
 async def certificates_for(
@@ -54,8 +54,8 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
     settle, life = settings.webhook_cert_settle, settings.webhook_cert_life
     try:
         lives = timedelta(seconds=life)
-        if lives > _LONGEST_LIFE:
-            raise ValueError(f"a certificate lives for {_LONGEST_LIFE.days} days at most")
+        if lives > _MAX_LIFETIME:
+            raise ValueError(f"a certificate lives for {_MAX_LIFETIME.days} days at most")
         wanted = CertificateSettings(
             operator=operator.name,
             namespace=settings.lease_namespace or config.namespace,
@@ -64,7 +64,7 @@ async def _self_managed(operator: Operator, settings: Settings, config: Config, 
                 serving_lifetime=lives,
                 authority_lifetime=max(CertificateLifetimes().authority_lifetime, 4 * lives),
             ),
-            poll=min(_SLOWEST, settle / _MOST_LOOKS),
+            poll=min(_MAX_POLL_SECONDS, settle / _MAX_SECRET_READS),
         )
     except (ValueError, OverflowError) as problem:
         raise SettingsError(f"--webhook-cert-settle={settle:g}, --webhook-cert-life={life:g}: {problem}") from None

@@ -44,11 +44,11 @@ log = get_logger("webhook")
 
 T = TypeVar("T")
 
-_LONGEST_WAIT: Final = 15.0
+_MAX_RETRY_SECONDS: Final = 15.0
 _THREADS: Final = 16
 _PROBE: Final = 2.0
 """Seconds within which the server must accept a connection to count as ready (H2)."""
-_WAYS_OUT: Final = (
+_HINT: Final = (
     "Give a URL under which it reaches this process with --webhook-url (and --webhook-bind-address), run in the "
     "cluster, or serve no webhooks with --webhook-bind-address=0"
 )
@@ -142,7 +142,7 @@ class Webhooks:
                 "webhooks_not_registered", reason="a dry run changes nothing, so the API server will not call them"
             )
             return
-        url = settings.webhook_url or f"https://{_shown(host)}:{port}"
+        url = settings.webhook_url or f"https://{_url_host(host)}:{port}"
         self._registration = registration = Registration(
             self._system,
             self._operator,
@@ -152,18 +152,18 @@ class Webhooks:
             namespace_selector=settings.namespace_selector or None,
         )
         try:
-            await self._patiently(registration.add)
+            await self._with_retries(registration.add)
             namespace = settings.namespaces[0] if settings.namespaces else "default"
-            proved = await self._patiently(lambda: registration.wait_until_called(namespace))
+            proved = await self._with_retries(lambda: registration.wait_until_called(namespace))
         except Forbidden as problem:
             await self._unregister()
-            raise SettingsError(f"webhooks cannot be registered: {problem}. {_WAYS_OUT}") from None
+            raise SettingsError(f"webhooks cannot be registered: {problem}. {_HINT}") from None
         except WebhookUnreachableError as problem:
             await self._unregister()  # Without the server, the API server would refuse these requests.
-            raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_WAYS_OUT}") from None
+            raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_HINT}") from None
         log.info("webhooks_registered", url=url, proved=proved)
 
-    async def _patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+    async def _with_retries(self, act: Callable[[], Awaitable[T]]) -> T:
         """Register, with retries while the API server is unreachable or overloaded."""
         wait = 0.5
         while True:
@@ -174,7 +174,7 @@ class Webhooks:
                     raise
                 log.warning("webhook_registration_failed", error=str(problem))
             await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST_WAIT)
+            wait = min(2 * wait, _MAX_RETRY_SECONDS)
 
     async def _unregister(self) -> bool:
         """Unregister; returns whether no more requests can arrive."""
@@ -280,7 +280,7 @@ def _refusal(code: int, text: str) -> bytes:
     return failure(code, reasons.get(code, "InternalError" if code >= 500 else "BadRequest"), text)
 
 
-def _shown(host: str) -> str:
+def _url_host(host: str) -> str:
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host

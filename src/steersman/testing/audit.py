@@ -64,7 +64,7 @@ class Audit:
     def assert_calls(self, expected: Sequence[str], **which: Any) -> None:
         """Fail unless the calls are these, in this order: `["create configmaps/web", "patch apps/web/status"]`."""
         found = [call_of(event) for event in self.calls(**which)]
-        assert found == list(expected), _differ("calls", list(expected), found)
+        assert found == list(expected), _difference_text("calls", list(expected), found)
 
     def assert_writes(self, expected: Sequence[str], **which: Any) -> None:
         """Fail unless the writes are these, in this order; see `assert_calls`."""
@@ -82,7 +82,7 @@ class Audit:
 
     def refused(self, user: str) -> list[str]:
         """Return requests that lacked a permission, once each: `patch deployments.apps/scale in team-a`."""
-        return sorted({_permission(event) for event in self.calls(user=user, code=403) if _lacked(event)})
+        return sorted({_permission(event) for event in self.calls(user=user, code=403) if _is_rbac_denial(event)})
 
     def _size(self) -> int:
         try:
@@ -98,7 +98,7 @@ def call_of(event: AuditEvent) -> str:
     return f"{event.verb} " + "/".join(filter(None, (event.resource, event.name, event.subresource)))
 
 
-def _lacked(event: AuditEvent) -> bool:
+def _is_rbac_denial(event: AuditEvent) -> bool:
     """Return whether RBAC denied the request, not admission (a quota, a terminating namespace)."""
     annotations: dict[str, Any] = event.raw.get("annotations") or {}
     decision = annotations.get("authorization.k8s.io/decision")
@@ -113,7 +113,7 @@ def _permission(event: AuditEvent) -> str:
     return f"{event.verb} {resource}" + (f" in {event.namespace}" if event.namespace else " (in all namespaces)")
 
 
-def _differ(what: str, expected: list[str], found: list[str]) -> str:
+def _difference_text(what: str, expected: list[str], found: list[str]) -> str:
     import difflib
 
     lines = difflib.unified_diff(expected, found, f"expected {what}", "found", "", "", 3, "")

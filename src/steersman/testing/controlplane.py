@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
 from steersman.testing import controlplane_commands as commands
-from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, mend_audit_log
+from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, complete_last_line
 from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, available, find_binaries
 from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule
 from steersman.testing.controlplane_commands import Layout, Ports
@@ -131,8 +131,8 @@ class ControlPlane(Cluster):
             plane = cls(
                 Layout(home, Ports(*free_ports(5))),
                 found,
-                controller_manager=_wanted(controller_manager, found, "kube-controller-manager"),
-                scheduler=_wanted(scheduler, found, "kube-scheduler"),
+                controller_manager=_is_enabled(controller_manager, found, "kube-controller-manager"),
+                scheduler=_is_enabled(scheduler, found, "kube-scheduler"),
                 apiserver_args=apiserver_args,
                 controller_manager_args=controller_manager_args,
                 scheduler_args=scheduler_args,
@@ -237,7 +237,7 @@ class ControlPlane(Cluster):
         for name in ("kube-controller-manager", "kube-scheduler"):
             if name in self._components:
                 self._components.pop(name).kill()
-        mend_audit_log(self.audit_log)
+        complete_last_line(self.audit_log)
         self._run_apiserver()
         self._wait_for_apiserver()
         self._run_controllers()
@@ -329,5 +329,5 @@ class ControlPlane(Cluster):
         return certificate_user(self._authority.client(name, groups, valid_for=valid_for))
 
 
-def _wanted(asked: bool | None, binaries: Binaries, name: str) -> bool:
+def _is_enabled(asked: bool | None, binaries: Binaries, name: str) -> bool:
     return binaries.find(name) is not None if asked is None else asked

@@ -120,7 +120,7 @@ def read_audit_log(
                 yield event
 
 
-def mend_audit_log(path: Path) -> None:
+def complete_last_line(path: Path) -> None:
     """End an incomplete line of a killed API server, so that the next event starts a new line."""
     if not path.exists() or path.stat().st_size == 0:
         return

@@ -16,7 +16,7 @@ from pathlib import Path
 REQUIRED = ("etcd", "kube-apiserver")
 """The required binaries; the controller manager, scheduler and kubectl are optional."""
 
-WAYS_OUT = (
+INSTALL_HINT = (
     "Build them with `hack/controlplane/build.sh` (needs Go, takes minutes, once), fetch envtest binaries "
     "with `steersman cluster assets install`, or point STEERSMAN_CONTROLPLANE or KUBEBUILDER_ASSETS at a "
     "directory that holds etcd and kube-apiserver."
@@ -43,7 +43,9 @@ class Binaries:
     def require(self, name: str, why: str) -> Path:
         """Return the path of a binary; raises `BinariesNotFoundError` with `why`, if it is missing."""
         if (path := self.find(name)) is None:
-            raise BinariesNotFoundError(f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {WAYS_OUT}")
+            raise BinariesNotFoundError(
+                f"{why} needs {name}, which {self.directory} ({self.origin}) lacks. {INSTALL_HINT}"
+            )
         return path
 
     def kubectl(self) -> Path | None:
@@ -76,7 +78,7 @@ def find_binaries(env: Mapping[str, str] = os.environ) -> Binaries:
             raise BinariesNotFoundError(f"{binaries.origin} is {binaries.directory}, which lacks {', '.join(missing)}.")
     raise BinariesNotFoundError(
         f"There are no control plane binaries: STEERSMAN_CONTROLPLANE and KUBEBUILDER_ASSETS are not set and "
-        f"{cache_root(env)} holds none. {WAYS_OUT}"
+        f"{cache_root(env)} holds none. {INSTALL_HINT}"
     )
 
 

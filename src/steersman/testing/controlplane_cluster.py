@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 from steersman.testing.audit import Audit
 from steersman.testing.cluster_objects import Objects
 from steersman.testing.controlplane_audit import AuditEvent, Stage, UnsupportedError, read_audit_log
-from steersman.testing.controlplane_binaries import WAYS_OUT
+from steersman.testing.controlplane_binaries import INSTALL_HINT
 from steersman.testing.controlplane_http import CallError
 from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
 
@@ -130,7 +130,7 @@ class Cluster(Objects):
         `input` is its standard input (`-f -`); `timeout` is in seconds. Raises `KubectlError`.
         """
         if self._kubectl is None:
-            raise UnsupportedError(f"There is no kubectl, beside the control plane or on PATH. {WAYS_OUT}")
+            raise UnsupportedError(f"There is no kubectl, beside the control plane or on PATH. {INSTALL_HINT}")
         done = subprocess.run(  # noqa: S603 - no shell; the arguments are the test's own
             [str(self._kubectl), *args],
             input=input,

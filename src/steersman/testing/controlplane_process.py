@@ -25,7 +25,7 @@ _spawner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="steersman-spawn
 
 # Runs in the child, before it becomes the component. `preexec_fn` would do the same, but is not safe with threads.
 # If the parent has already ended, the signal would never come: exit at once.
-_LEASH = """
+_DIE_WITH_PARENT = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL, 0, 0, 0)
 if os.getppid() != int(sys.argv[1]):
@@ -57,7 +57,7 @@ class Component:
         self.log = log
         arguments = [str(part) for part in command]
         if sys.platform == "linux":
-            arguments = [sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()), *arguments]
+            arguments = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *arguments]
         self._process = _spawner.submit(self._spawn, arguments, dict(env or {})).result()
 
     def _spawn(self, arguments: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:

@@ -77,7 +77,7 @@ class EmbeddedCluster(Cluster):
 
     async def _open(self) -> None:
         self.cluster = DevCluster(self._options)
-        self._faults.stand_before(self.cluster.server)
+        self._faults.intercept(self.cluster.server)
         await self.cluster.open()
 
     def run(self, what: Callable[[], Coroutine[Any, Any, T]], timeout: float = _SECONDS) -> T:

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _WRITES: Final = ("create", "update", "patch", "delete", "deletecollection")
-_OWN: Final = ("system:kube-", "system:node:", "system:serviceaccount:kube-system:")
+_SYSTEM_USERS: Final = ("system:kube-", "system:node:", "system:serviceaccount:kube-system:")
 USER_AGENT: Final = "steersman-test"
 """The User-Agent of the test's own requests; faults apply to them only with their user."""
 
@@ -79,7 +79,9 @@ class Match:
             and (not subresource or info.subresource == subresource)
             and (not self.namespace or info.namespace == self.namespace)
             and (not self.name or info.name == self.name)
-            and (user == self.user if self.user else not (user.startswith(_OWN) or agent.startswith(USER_AGENT)))
+            and (
+                user == self.user if self.user else not (user.startswith(_SYSTEM_USERS) or agent.startswith(USER_AGENT))
+            )
         )
 
 
@@ -215,7 +217,7 @@ class Faults:
 
     # The API server's side.
 
-    def stand_before(self, server: APIServer) -> None:
+    def intercept(self, server: APIServer) -> None:
         """Handle every request to `server` first."""
         inner = server.handle
 
@@ -228,14 +230,14 @@ class Faults:
         from steersman_cluster.api.request_info import resolve
 
         info = resolve(request.method, request.path, request.params)
-        chosen = self._chosen(info, _asker(server, request, info), request.headers.get("User-Agent") or "")
+        chosen = self._chosen(info, _user_of(server, request, info), request.headers.get("User-Agent") or "")
         for fault in chosen:
             if fault.what == "answer":
                 return _answer(fault)
         response: Response | None = None
         for fault in chosen:
             if fault.what == "stale" and request.params.get("resourceVersion") == "0" and info.verb != "watch":
-                response = await self._past_of(inner, request, fault.seconds)
+                response = await self._stale_response(inner, request, fault.seconds)
         if response is None:
             response = await inner(request)
         for fault in chosen:
@@ -263,7 +265,7 @@ class Faults:
                 found.append(fault)
         return found
 
-    async def _past_of(self, inner: Handle, request: Request, lag: float) -> Response:
+    async def _stale_response(self, inner: Handle, request: Request, lag: float) -> Response:
         """Return the newest earlier response to the request that is old enough, or else the oldest one."""
         now = asyncio.get_running_loop().time()
         answers = self._past.setdefault(f"{request.path}?{request.query}", deque(maxlen=1000))
@@ -273,7 +275,7 @@ class Faults:
         return answers[0][1]
 
 
-def _asker(server: APIServer, request: Request, info: RequestInfo) -> str:
+def _user_of(server: APIServer, request: Request, info: RequestInfo) -> str:
     from steersman_cluster.auth import Attributes
     from steersman_cluster.errors import APIError
 

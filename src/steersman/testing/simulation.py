@@ -200,7 +200,7 @@ class Simulation:
         values: dict[str, Any] = {"ready_after": 1.0, "audit": policy, **options, "listen": False}
         wanted = Options(**values)
         cluster = DevCluster(wanted, now=now, rng=rng)
-        faults.stand_before(cluster.server)
+        faults.intercept(cluster.server)
         world = cls(cluster, rng, faults)
         try:
             await cluster.open()

@@ -1,4 +1,4 @@
-"""A cluster of an API server alone, and connections to it that are as rude as a test wants."""
+"""A cluster of an API server alone, and connections that send any bytes."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from steersman_cluster.cluster import DevCluster, Options
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-class Wire:
+class RawConnection:
     """One TLS connection, byte by byte."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -79,7 +79,7 @@ class Wire:
             pass
 
 
-class Door:
+class Listener:
     """Connections to one cluster, as its administrator unless `anonymous`."""
 
     def __init__(self, cluster: DevCluster) -> None:
@@ -95,25 +95,25 @@ class Door:
         return context
 
     @asynccontextmanager
-    async def wire(self, *, anonymous: bool = False) -> AsyncIterator[Wire]:
+    async def connection(self, *, anonymous: bool = False) -> AsyncIterator[RawConnection]:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.cluster.port, ssl=self.context(anonymous=anonymous), limit=2**20
         )
-        wire = Wire(reader, writer)
+        connection = RawConnection(reader, writer)
         try:
             async with asyncio.timeout(90):
-                yield wire
+                yield connection
         finally:
-            await wire.close()
+            await connection.close()
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """One request on a connection of its own."""
-        async with self.wire() as wire:
-            await wire.request(method, path, body)
-            return await wire.answer()
+        async with self.connection() as connection:
+            await connection.request(method, path, body)
+            return await connection.answer()
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[Door]:
+async def listener() -> AsyncIterator[Listener]:
     async with DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
-        yield Door(cluster)
+        yield Listener(cluster)

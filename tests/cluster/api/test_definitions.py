@@ -150,17 +150,17 @@ async def test_objects_of_a_definition_that_ends_are_looked_through_once(server:
 
 
 @pytest.mark.parametrize(
-    ("door", "change"),
+    ("subresource", "change"),
     [
         ("", {"metadata": {"labels": {"a": "b"}}}),
         ("/status", {"status": {"conditions": [], "storedVersions": ["v1"]}}),
     ],
 )
-async def test_a_watch_goes_on_when_its_definition_says_what_it_said(server: Direct, door: str, change: Any):
+async def test_a_watch_goes_on_when_its_definition_says_what_it_said(server: Direct, subresource: str, change: Any):
     await server.ask("POST", DEFINITIONS, definition())
     reading = await server.read(FOOS, timeoutSeconds="60")
     before = server.api.storage.revision
-    assert (await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com{door}", change)).status == 200
+    assert (await server.ask("PATCH", f"{DEFINITIONS}/foos.example.com{subresource}", change)).status == 200
     assert server.api.storage.revision > before
     await server.ask("POST", FOOS, foo("a"))
     await server.api.close()

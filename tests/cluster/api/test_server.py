@@ -6,27 +6,27 @@ import json
 from steersman.testing import virtual_time
 from steersman_cluster.cluster import DevCluster, Options
 
-from .conftest import MAPS, Door
+from .conftest import MAPS, Listener
 from .direct import Direct
 
 SERVICES = "/api/v1/namespaces/default/services"
 
 
-async def test_the_service_of_the_api_server_comes_back(door: Door):
-    async with door.wire() as wire:
-        await wire.request("GET", f"{SERVICES}?watch=1")
-        await wire.head()
-        first = (await wire.events(1))[0]
+async def test_the_service_of_the_api_server_comes_back(listener: Listener):
+    async with listener.connection() as connection:
+        await connection.request("GET", f"{SERVICES}?watch=1")
+        await connection.head()
+        first = (await connection.events(1))[0]
         assert first["object"]["spec"]["clusterIP"] == "10.0.0.1"
-        assert (await door.ask("DELETE", f"{SERVICES}/kubernetes"))[0] == 200
-        deleted, added = await wire.events(2)
+        assert (await listener.ask("DELETE", f"{SERVICES}/kubernetes"))[0] == 200
+        deleted, added = await connection.events(2)
         assert (deleted["type"], added["type"]) == ("DELETED", "ADDED")
         assert added["object"]["metadata"]["uid"] != first["object"]["metadata"]["uid"]
 
 
-async def test_no_other_service_gets_its_address(door: Door):
+async def test_no_other_service_gets_its_address(listener: Listener):
     body = {"metadata": {"name": "mine"}, "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 1}]}}
-    status, refusal = await door.ask("POST", SERVICES, body)
+    status, refusal = await listener.ask("POST", SERVICES, body)
     assert (status, refusal["reason"]) == (422, "Invalid")
     assert "provided IP is already allocated" in refusal["message"]
 

@@ -16,7 +16,7 @@ from steersman.pki import Authority
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.spdy.headers import HeaderWriter
 
-from .conftest import Door, Wire
+from .conftest import Listener, RawConnection
 from .kubelets import ScriptedKubelet
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -26,31 +26,31 @@ POD = f"{PODS}/web"
 class Node:
     """A node of the test's own, and a Pod `web` on it."""
 
-    def __init__(self, door: Door, kubelet: ScriptedKubelet) -> None:
-        self.door = door
+    def __init__(self, listener: Listener, kubelet: ScriptedKubelet) -> None:
+        self.listener = listener
         self.kubelet = kubelet
 
     @asynccontextmanager
     async def socket(self, path: str, *protocols: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        url = f"{self.door.cluster.url}{path}"
+        url = f"{self.listener.cluster.url}{path}"
         async with (
             aiohttp.ClientSession() as session,
             asyncio.timeout(90),
-            session.ws_connect(url, protocols=protocols, ssl=self.door.context()) as socket,
+            session.ws_connect(url, protocols=protocols, ssl=self.listener.context()) as socket,
         ):
             yield socket
 
     @asynccontextmanager
     async def spdy(self, path: str, protocol: str) -> AsyncIterator["SpdyPeer"]:
-        async with self.door.wire() as wire:
-            await wire.request(
+        async with self.listener.connection() as connection:
+            await connection.request(
                 "POST", path, None, "Connection: Upgrade", "Upgrade: SPDY/3.1", f"X-Stream-Protocol-Version: {protocol}"
             )
-            status, headers = await wire.head()
+            status, headers = await connection.head()
             assert status == 101
             assert headers["upgrade"] == "SPDY/3.1"
             assert headers["x-stream-protocol-version"] == protocol
-            yield SpdyPeer(wire.send, wire.reader.readexactly)
+            yield SpdyPeer(connection.send, connection.reader.readexactly)
 
 
 class SpdyPeer:
@@ -106,44 +106,44 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def node() -> AsyncIterator[Node]:
     listening = await asyncio.start_server(_echo, "127.0.0.1", 0)
     async with listening, DevCluster.start(Options(controllers=False, nodes=0)) as cluster:
-        door = Door(cluster)
+        listener = Listener(cluster)
         kubelet = ScriptedKubelet(port=listening.sockets[0].getsockname()[1])
         cluster.server.kubelets.register("node", kubelet)
-        await door.ask("POST", "/api/v1/nodes", {"metadata": {"name": "node"}})
-        await door.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
+        await listener.ask("POST", "/api/v1/nodes", {"metadata": {"name": "node"}})
+        await listener.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
         containers = [{"name": "main", "image": "i", "ports": [{"containerPort": 80}]}]
         more = [{"name": "waiting", "image": "i"}]
         spec = {"nodeName": "node", "containers": containers, "initContainers": more}
-        status, _ = await door.ask("POST", PODS, {"metadata": {"name": "web"}, "spec": spec})
+        status, _ = await listener.ask("POST", PODS, {"metadata": {"name": "web"}, "spec": spec})
         assert status == 201
-        async with door.wire() as wire:
+        async with listener.connection() as connection:
             patch = json.dumps({"status": {"phase": "Running", "podIP": "10.1.2.3", "podIPs": [{"ip": "10.1.2.3"}]}})
-            await wire.send(
+            await connection.send(
                 f"PATCH {POD}/status HTTP/1.1\r\nHost: c\r\nContent-Type: application/merge-patch+json\r\n"
                 f"Content-Length: {len(patch)}\r\n\r\n{patch}".encode()
             )
-            assert (await wire.answer())[0] == 200
-        yield Node(door, kubelet)
+            assert (await connection.answer())[0] == 200
+        yield Node(listener, kubelet)
 
 
 # Logs.
 
 
-async def _chunked(wire: Wire) -> bytes:
+async def _chunked(connection: RawConnection) -> bytes:
     body = b""
-    while size := int(await wire.reader.readline(), 16):
-        body += await wire.reader.readexactly(size)
-        await wire.reader.readexactly(2)
+    while size := int(await connection.reader.readline(), 16):
+        body += await connection.reader.readexactly(size)
+        await connection.reader.readexactly(2)
     return body
 
 
 async def test_a_log_is_sent_as_it_is(node: Node):
     node.kubelet.lines = [b"one\n", b"two\n"]
-    async with node.door.wire() as wire:
-        await wire.request("GET", f"{POD}/log?tailLines=7&timestamps=true")
-        status, headers = await wire.head()
+    async with node.listener.connection() as connection:
+        await connection.request("GET", f"{POD}/log?tailLines=7&timestamps=true")
+        status, headers = await connection.head()
         assert (status, headers["content-type"]) == (200, "text/plain")
-        assert await _chunked(wire) == b"one\ntwo\n"
+        assert await _chunked(connection) == b"one\ntwo\n"
     assert node.kubelet.asked[0].tail_lines == 7
     assert node.kubelet.asked[0].timestamps
 
@@ -166,32 +166,32 @@ async def test_a_web_socket_that_closes_ends_the_log_it_followed(node: Node):
 
 
 async def test_a_followed_log_begins_at_once_even_if_there_is_nothing_yet(node: Node):
-    async with node.door.wire() as wire:
-        await wire.request("GET", f"{POD}/log?follow=true")
-        assert (await wire.head())[0] == 200
+    async with node.listener.connection() as connection:
+        await connection.request("GET", f"{POD}/log?follow=true")
+        assert (await connection.head())[0] == 200
         node.kubelet.more.set()
-        assert await _chunked(wire) == b"more\n"
+        assert await _chunked(connection) == b"more\n"
 
 
 async def test_who_stops_following_is_not_told_any_more(node: Node):
     node.kubelet.lines = [b"one\n"]
-    async with node.door.wire() as wire:
-        await wire.request("GET", f"{POD}/log?follow=true")
-        await wire.head()
+    async with node.listener.connection() as connection:
+        await connection.request("GET", f"{POD}/log?follow=true")
+        await connection.head()
         await eventually(lambda: node.kubelet.following == 1)
     await eventually(lambda: node.kubelet.following == 0)
 
 
 @pytest.mark.parametrize("follow", ["false", "true"])
 async def test_what_the_kubelet_refuses_is_a_status_and_no_broken_stream(node: Node, follow: str):
-    status, refusal = await node.door.ask("GET", f"{POD}/log?container=waiting&follow={follow}")
+    status, refusal = await node.listener.ask("GET", f"{POD}/log?container=waiting&follow={follow}")
     assert (status, refusal["reason"]) == (400, "BadRequest")
     assert "waiting to start" in refusal["message"]
 
 
 async def test_a_node_that_nobody_answers_for_is_an_error_in_words(node: Node):
-    node.door.server.kubelets.unregister("node")
-    status, refusal = await node.door.ask("GET", f"{POD}/log")
+    node.listener.server.kubelets.unregister("node")
+    status, refusal = await node.listener.ask("GET", f"{POD}/log")
     assert status == 500
     assert "error dialing backend" in refusal["message"]
 
@@ -254,30 +254,30 @@ async def test_a_command_ends_with_its_client(node: Node):
 
 
 async def test_a_command_ends_with_a_connection_that_is_cut(node: Node):
-    async with node.door.wire() as wire:
+    async with node.listener.connection() as connection:
         key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
-        await wire.request(
+        await connection.request(
             "GET",
             f"{POD}/exec?command=hang&stdout=1",
             None,
             *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", key),
         )
-        assert (await wire.head())[0] == 101
+        assert (await connection.head())[0] == 101
     await eventually(node.kubelet.sessions[0].closed.is_set)
 
 
 async def test_a_command_ends_with_its_cluster(node: Node):
     async with node.socket(f"{POD}/exec?command=hang&stdout=1", "v5.channel.k8s.io"):
-        await node.door.cluster.unlisten()
+        await node.listener.cluster.unlisten()
         await eventually(node.kubelet.sessions[0].closed.is_set)
 
 
 async def test_a_broken_handshake_starts_nothing(node: Node):
-    async with node.door.wire() as wire:
-        await wire.request(
+    async with node.listener.connection() as connection:
+        await connection.request(
             "GET", f"{POD}/exec?command=hang&stdout=1", None, "Connection: Upgrade", "Upgrade: websocket"
         )
-        status, refusal = await wire.answer()
+        status, refusal = await connection.answer()
         assert (status, refusal["reason"]) == (400, "BadRequest")
     assert not node.kubelet.sessions
 
@@ -296,9 +296,9 @@ async def test_refusals_come_before_the_upgrade(node: Node, query: str, text: st
         async with node.socket(f"{POD}/exec?{query}", "v5.channel.k8s.io"):
             pass
     assert refused.value.status in (400, 500)
-    async with node.door.wire() as wire:
-        await wire.request("POST", f"{POD}/exec?{query}", None, "Connection: Upgrade", "Upgrade: SPDY/3.1")
-        _, refusal = await wire.answer()
+    async with node.listener.connection() as connection:
+        await connection.request("POST", f"{POD}/exec?{query}", None, "Connection: Upgrade", "Upgrade: SPDY/3.1")
+        _, refusal = await connection.answer()
         assert text in refusal["message"]
 
 
@@ -331,12 +331,12 @@ async def test_spdy_ends_a_command_with_its_client(node: Node):
 
 
 async def test_what_is_no_spdy_ends_the_connection(node: Node):
-    async with node.door.wire() as wire:
-        await wire.request("POST", f"{POD}/attach?stdout=1", None, "Connection: Upgrade", "Upgrade: SPDY/3.1")
-        assert (await wire.head())[0] == 101
-        await wire.send(b"\x80\x02" + bytes(20))
+    async with node.listener.connection() as connection:
+        await connection.request("POST", f"{POD}/attach?stdout=1", None, "Connection: Upgrade", "Upgrade: SPDY/3.1")
+        assert (await connection.head())[0] == 101
+        await connection.send(b"\x80\x02" + bytes(20))
         await eventually(node.kubelet.sessions[0].closed.is_set)
-        assert await wire.ended()
+        assert await connection.ended()
 
 
 # Ports.
@@ -413,9 +413,9 @@ async def test_a_proxy_repeats_the_request_without_the_credentials(node: Node):
         heads.append(head)
         return [b"HTTP/1.1 202 Accepted\r\nContent-Type: text/x\r\nX-A: b\r\nContent-Length: 2\r\n\r\nok"]
 
-    async with await _serve(handler, node.kubelet), node.door.wire() as wire:
-        await wire.request("GET", f"{POD}:80/proxy/a%20b/c?d=e", None, "Authorization: Bearer secret")
-        status, headers = await wire.head()
+    async with await _serve(handler, node.kubelet), node.listener.connection() as connection:
+        await connection.request("GET", f"{POD}:80/proxy/a%20b/c?d=e", None, "Authorization: Bearer secret")
+        status, headers = await connection.head()
         assert (status, headers["content-type"], headers["x-a"]) == (202, "text/x", "b")
     assert heads[0].startswith(b"GET /a%20b/c?d=e HTTP/1.1\r\n")
     assert b"secret" not in heads[0]
@@ -431,13 +431,13 @@ async def test_a_proxy_passes_on_a_body_while_it_comes(node: Node):
         writer.write(b"3\r\ntwo\r\n0\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as pod, node.door.wire() as wire:
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as pod, node.listener.connection() as connection:
         node.kubelet.port = pod.sockets[0].getsockname()[1]
-        await wire.request("GET", f"{POD}/proxy/")
-        assert (await wire.head())[0] == 200
-        assert await wire.reader.readexactly(8) == b"3\r\none\r\n"
+        await connection.request("GET", f"{POD}/proxy/")
+        assert (await connection.head())[0] == 200
+        assert await connection.reader.readexactly(8) == b"3\r\none\r\n"
         heard.set()
-        assert await _chunked(wire) == b"two"
+        assert await _chunked(connection) == b"two"
 
 
 @pytest.mark.parametrize("method", ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"])
@@ -448,18 +448,18 @@ async def test_a_proxy_forwards_every_method(node: Node, method: str):
         heads.append(head)
         return [b"HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 0\r\n\r\n"]
 
-    async with await _serve(handler, node.kubelet), node.door.wire() as wire:
-        await wire.request(method, f"{POD}:80/proxy/a", None, "Accept: text/html")
-        status, _ = await wire.head()
+    async with await _serve(handler, node.kubelet), node.listener.connection() as connection:
+        await connection.request(method, f"{POD}:80/proxy/a", None, "Accept: text/html")
+        status, _ = await connection.head()
     assert status == 200
     assert heads[0].startswith(f"{method} /a HTTP/1.1\r\n".encode())
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 async def test_a_proxy_redirects_to_the_path_with_a_slash(node: Node, method: str):
-    async with node.door.wire() as wire:
-        await wire.request(method, f"{POD}:80/proxy?a=b")
-        status, headers = await wire.head()
+    async with node.listener.connection() as connection:
+        await connection.request(method, f"{POD}:80/proxy?a=b")
+        status, headers = await connection.head()
     assert (status, headers["location"]) == (301, f"{POD}:80/proxy/?a=b")
 
 
@@ -471,38 +471,38 @@ async def test_links_and_redirects_of_a_proxied_server_lead_through_the_proxy(no
             return [b"HTTP/1.1 302 Found\r\nLocation: /to/\r\nContent-Length: 0\r\n\r\n"]
         return [b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + page]
 
-    async with await _serve(handler, node.kubelet), node.door.wire() as wire:
-        await wire.request("GET", f"{POD}:80/proxy/from")
-        status, headers = await wire.head()
+    async with await _serve(handler, node.kubelet), node.listener.connection() as connection:
+        await connection.request("GET", f"{POD}:80/proxy/from")
+        status, headers = await connection.head()
         assert (status, headers["location"]) == (302, f"{POD}:80/proxy/to/")
-        _, text = await node.door.ask("GET", f"{POD}:80/proxy/")
+        _, text = await node.listener.ask("GET", f"{POD}:80/proxy/")
         assert text == page.decode().replace('"/b', f'"{POD}:80/proxy/b')
 
 
 @pytest.mark.parametrize("answer", [[], [b"nonsense\r\n\r\n"], [b"HTTP/1.1 2"]], ids=["nothing", "nonsense", "half"])
 async def test_a_proxy_tells_of_a_pod_that_speaks_no_http(node: Node, answer: list[bytes]):
     async with await _serve(lambda _: answer, node.kubelet):
-        status, refusal = await node.door.ask("GET", f"{POD}/proxy/")
+        status, refusal = await node.listener.ask("GET", f"{POD}/proxy/")
         assert (status, refusal["reason"]) == (503, "ServiceUnavailable")
         assert refusal["message"].startswith("error trying to reach service: ")
 
 
 async def test_a_proxy_of_a_service_takes_a_pod_of_its_endpoints(node: Node):
     services = "/api/v1/namespaces/default/services"
-    await node.door.ask(
+    await node.listener.ask(
         "POST", services, {"metadata": {"name": "web"}, "spec": {"ports": [{"name": "http", "port": 8080}]}}
     )
     target = {"kind": "Pod", "name": "web", "namespace": "default"}
     subset = {"addresses": [{"ip": "10.1.2.3", "targetRef": target}], "ports": [{"name": "http", "port": 80}]}
     endpoints = {"metadata": {"name": "web"}, "subsets": [subset]}
-    assert (await node.door.ask("POST", "/api/v1/namespaces/default/endpoints", endpoints))[0] == 201
+    assert (await node.listener.ask("POST", "/api/v1/namespaces/default/endpoints", endpoints))[0] == 201
 
     def handler(_head: bytes) -> list[bytes]:
         return [b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"]
 
     async with await _serve(handler, node.kubelet):
         for name in ("web:http", "web:8080", "http:web:8080"):
-            assert await node.door.ask("GET", f"{services}/{name}/proxy/") == (200, "ok")
+            assert await node.listener.ask("GET", f"{services}/{name}/proxy/") == (200, "ok")
 
 
 async def test_a_proxy_speaks_tls_to_a_pod_that_wants_it(node: Node):
@@ -522,7 +522,7 @@ async def test_a_proxy_speaks_tls_to_a_pod_that_wants_it(node: Node):
     path = POD.replace("/web", "/https:web:80")
     async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as pod:
         node.kubelet.port = pod.sockets[0].getsockname()[1]
-        assert await node.door.ask("GET", f"{path}/proxy/") == (200, "secure")
+        assert await node.listener.ask("GET", f"{path}/proxy/") == (200, "secure")
     assert b"\r\nHost: web:80\r\n" in heads[0]
 
     async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -531,7 +531,7 @@ async def test_a_proxy_speaks_tls_to_a_pod_that_wants_it(node: Node):
 
     async with await asyncio.start_server(plain, "127.0.0.1", 0) as pod:
         node.kubelet.port = pod.sockets[0].getsockname()[1]
-        status, refusal = await node.door.ask("GET", f"{path}/proxy/")
+        status, refusal = await node.listener.ask("GET", f"{path}/proxy/")
         assert (status, refusal["reason"]) == (503, "ServiceUnavailable")
 
 
@@ -547,13 +547,13 @@ async def test_a_proxy_lets_a_connection_be_upgraded(node: Node):
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as pod:
         node.kubelet.port = pod.sockets[0].getsockname()[1]
-        async with node.door.wire() as wire:
-            await wire.request("GET", f"{POD}/proxy/talk", None, "Connection: upgrade", "Upgrade: echo")
-            status, headers = await wire.head()
+        async with node.listener.connection() as connection:
+            await connection.request("GET", f"{POD}/proxy/talk", None, "Connection: upgrade", "Upgrade: echo")
+            status, headers = await connection.head()
             assert (status, headers["upgrade"]) == (101, "echo")
-            assert await wire.reader.readexactly(6) == b"hello "
-            await wire.send(b"world")
-            assert await wire.reader.readexactly(5) == b"WORLD"
+            assert await connection.reader.readexactly(6) == b"hello "
+            await connection.send(b"world")
+            assert await connection.reader.readexactly(5) == b"WORLD"
     assert b"\r\nUpgrade: echo\r\n" in heads[0]
 
 
@@ -587,7 +587,7 @@ async def test_a_proxy_carries_web_sockets_without_the_token_in_their_protocols(
 
 
 async def test_our_client_needs_no_socket_for_commands_and_ports(node: Node):
-    async with node.door.cluster.client() as client:
+    async with node.listener.cluster.client() as client:
         result = await client.exec("web", ["both"], namespace="default")
         assert (result.stdout, result.stderr, result.exit_code) == (b"out", b"err", 0)
         async with client.port_forward("web", 80, namespace="default") as forwarding:

@@ -14,16 +14,16 @@ from steersman_cluster.controllers import job_status
 from steersman_cluster.controllers.claims import best_volume
 from steersman_cluster.controllers.cron import ScheduleError, parse, zone_of
 from steersman_cluster.controllers.node_fit import node_problem, requests_of, untolerated
-from steersman_cluster.controllers.node_lifecycle import leaves_at
-from steersman_cluster.controllers.ownership import FOREGROUND, ORPHAN, OwnerState, judge
+from steersman_cluster.controllers.node_lifecycle import evicted_at
+from steersman_cluster.controllers.ownership import FOREGROUND, ORPHAN, OwnerState, verdict_of
 from steersman_cluster.controllers.pods import deletion_order
 from steersman_cluster.controllers.rollout import (
-    Fences,
+    RolloutLimits,
     annotations_for,
-    fences,
     new_size,
     old_sizes,
     proportional_sizes,
+    rollout_limits,
 )
 from steersman_cluster.controllers.scaling import History, bounded, by_average, by_ratio, stabilised
 
@@ -71,7 +71,7 @@ def pod(name: str = "p", **parts: Any) -> Pod:
     ],
 )
 def test_surge_is_rounded_up_and_unavailability_down(replicas, surge, down, expected):
-    assert fences(deployment(replicas, surge, down)) == Fences(*expected)
+    assert rollout_limits(deployment(replicas, surge, down)) == RolloutLimits(*expected)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_pods_that_serve_least_are_given_up_first():
     ],
 )
 def test_a_dependent_goes_when_no_solid_owner_is_left(states, finalizers, has_dependents, action, propagation):
-    verdict = judge(ObjectMeta(name="x", finalizers=finalizers), states, has_dependents=has_dependents)
+    verdict = verdict_of(ObjectMeta(name="x", finalizers=finalizers), states, has_dependents=has_dependents)
     assert (verdict.action, verdict.propagation) == (action, propagation)
 
 
@@ -291,9 +291,9 @@ def test_requests_are_the_larger_of_containers_and_init_containers():
 def test_a_pod_leaves_a_tainted_node_when_its_toleration_ends():
     taints = node([{"key": "x", "effect": "NoExecute", "timeAdded": "2026-03-01T12:00:00Z"}]).spec.taints
     later = [{"key": "x", "operator": "Exists", "tolerationSeconds": 30}]
-    assert leaves_at(pod(), taints, NOW) == NOW
-    assert leaves_at(pod(spec={"tolerations": later}), taints, NOW) == NOW + timedelta(seconds=30)
-    assert leaves_at(pod(spec={"tolerations": [{"operator": "Exists"}]}), taints, NOW) is None
+    assert evicted_at(pod(), taints, NOW) == NOW
+    assert evicted_at(pod(spec={"tolerations": later}), taints, NOW) == NOW + timedelta(seconds=30)
+    assert evicted_at(pod(spec={"tolerations": [{"operator": "Exists"}]}), taints, NOW) is None
     assert untolerated((), taints).key == "x"
 
 

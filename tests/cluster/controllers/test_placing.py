@@ -8,8 +8,8 @@ from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models import OwnerReference, from_dict, replace
 from steersman.operator import Context
 from steersman_cluster.controllers.node_fit import requests_of
-from steersman_cluster.controllers.placement import NO_VICTIMS, Placement, Victims, cheapest, unplaced
-from steersman_cluster.controllers.scheduler import Ledger, Scheduler
+from steersman_cluster.controllers.placement import NO_VICTIMS, Placement, Victims, least_disruptive, unplaced
+from steersman_cluster.controllers.scheduler import NodeUsage, Scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -56,26 +56,26 @@ def owned(name: str, **spec: Any) -> Pod:
 
 def test_pods_of_one_controller_are_spread_over_hosts_and_zones_by_default():
     nodes = [node("n1", "a", "100"), node("n2", "a", "100"), node("n3", "b", "100"), node("n4", "b", "100")]
-    ledger, busy = Ledger(), [pod(f"other{n}", labels={"app": "other"}) for n in range(3)]
+    usage, busy = NodeUsage(), [pod(f"other{n}", labels={"app": "other"}) for n in range(3)]
     for other in busy:
-        ledger.count(other, "n3")
+        usage.count(other, "n3")
     found: list[str] = []
     for index in range(4):
         new = owned(f"web{index}")
-        choice = Placement(new, nodes, ledger.used, list, (), ledger.peers(new))
+        choice = Placement(new, nodes, usage.used, list, (), usage.peers(new))
         found.append(choice.best(nodes))
-        ledger.count(new, found[-1])
+        usage.count(new, found[-1])
     assert sorted(found) == ["n1", "n2", "n3", "n4"]
     assert {found[0][-1], found[1][-1]} & {"3", "4"}, "the second Pod goes to the other zone"
 
 
 def test_a_pod_that_has_left_counts_no_more_and_constraints_replace_the_default():
-    ledger = Ledger()
-    ledger.count(owned("one"), "n1")
-    assert ledger.peers(owned("two")) == {"n1": 1}
-    assert ledger.peers(owned("three", topologySpreadConstraints=spread())) == {}
-    ledger.release("one")
-    assert ledger.peers(owned("two")) == {}
+    usage = NodeUsage()
+    usage.count(owned("one"), "n1")
+    assert usage.peers(owned("two")) == {"n1": 1}
+    assert usage.peers(owned("three", topologySpreadConstraints=spread())) == {}
+    usage.remove("one")
+    assert usage.peers(owned("two")) == {}
 
 
 def test_a_place_that_would_be_too_full_is_refused_unless_likes_leave():
@@ -111,7 +111,7 @@ def test_a_budget_protects_its_pods_where_others_can_leave():
     free = replace(free, metadata=replace(free.metadata, namespace="other"))
     choice = placing(pod("new", "3", 10), nodes, {"n1": [pod("guarded", "3", 1)], "n2": [free]})
     found = [choice.victims(each, [budget]) for each in nodes]
-    chosen = cheapest([each for each in found if isinstance(each, Victims)])
+    chosen = least_disruptive([each for each in found if isinstance(each, Victims)])
     assert chosen is not None
     assert (chosen.node, chosen.broken) == ("n2", 0)
 
@@ -128,7 +128,7 @@ async def test_a_pod_that_is_bound_already_is_not_kept_out_by_its_own_booking():
     """The watch may bring a Pod's binding later than another event that reconciles the Pod."""
     here, new = node("n1", cpu="1"), pod("new", "1")
     scheduler = Scheduler()
-    scheduler.ledger.count(new, "n1")
+    scheduler.usage.count(new, "n1")
     await scheduler.reconcile(
         replace(new, status=replace(new.status, phase="Pending")), cast(Context, _Untouched(here))
     )

@@ -64,7 +64,7 @@ def complaints(kind: str, obj: Object) -> list[FieldError]:
     )
 
 
-def changed(kind: str, old: Object, new: Object, door: str = "") -> tuple[Object, list[str]]:
+def changed(kind: str, old: Object, new: Object, subresource: str = "") -> tuple[Object, list[str]]:
     """The object as it would be stored, and the messages of what is wrong."""
     old, new = copy.deepcopy(old), copy.deepcopy(new)
     for stored in (old, new):
@@ -72,8 +72,8 @@ def changed(kind: str, old: Object, new: Object, door: str = "") -> tuple[Object
     strategy, before = strategy_of(kind), copy.deepcopy(old)
     strategy.default(new)
     keep_system_fields(new, old)
-    strategy.prepare_update(new, old, context(door))
-    found = strategy.validate_update(new, old, context(door))
+    strategy.prepare_update(new, old, context(subresource))
+    found = strategy.validate_update(new, old, context(subresource))
     assert old == before, "the old object was changed"
     return new, [error.message for error in found]
 

@@ -164,7 +164,7 @@ class DevCluster:
         if self.network is not None:
             from steersman_cluster.nodes.network.addresses import API_ADDRESS, API_PORT
 
-            self._front.also(self.network.listener("tcp", API_ADDRESS, API_PORT))
+            self._front.listen_on(self.network.listener("tcp", API_ADDRESS, API_PORT))
             self.server.kubernetes.publish(API_ADDRESS, API_PORT)
             # Pods verify the tokens of other Pods, and reach neither loopback nor the host's addresses.
             self.server.key_set_address = self.server.auth.tokens.issuer
@@ -260,7 +260,7 @@ class DevCluster:
 
         await controllers.run(
             self.config,
-            transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS, quiet=True),
+            transport=lambda _config: InProcessTransport(self.server, _CONTROLLERS, drop_warnings=True),
             stop=self._stop,
             now=self._utc,
             rng=self._rng,
@@ -324,7 +324,7 @@ class DevCluster:
             front = HTTPSServer(KubeletServer(self.server, name), context)
             self._kubelet_fronts.append(front)
             if self.network is not None:
-                front.also(self.network.listener("tcp", info.address, info.kubelet_port, within=info.address))
+                front.listen_on(self.network.listener("tcp", info.address, info.kubelet_port, within=info.address))
             else:
                 registration.info = replace(info, kubelet_port=await front.start(info.address, 0))
                 await registration.report()

@@ -205,16 +205,16 @@ def find(name: str) -> Seen | None:
 def stop(seen: Seen, timeout: float = 30.0) -> bool:
     """Ask a running cluster to stop and wait for it; kills it after `timeout` seconds and returns False then."""
     os.kill(seen.record.pid, signal.SIGTERM)
-    if _gone(seen, timeout):
+    if _wait_until_ended(seen, timeout):
         return True
     with suppress(ProcessLookupError):
         os.kill(seen.record.pid, signal.SIGKILL)
-    _gone(seen, 5.0)
+    _wait_until_ended(seen, 5.0)
     forget(seen)
     return False
 
 
-def _gone(seen: Seen, timeout: float) -> bool:
+def _wait_until_ended(seen: Seen, timeout: float) -> bool:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         now = find(seen.record.name)
@@ -273,15 +273,15 @@ def _ready(process: subprocess.Popen[bytes], name: str, log: Path, said: FileIO,
         if (code := process.poll()) is not None:
             with suppress(OSError):  # the last lines of the log are part of the error
                 shutil.rmtree(log.parent)
-            raise StateError(_last_words(said) or f"the cluster ended with code {code} and said nothing")
+            raise StateError(_last_output(said) or f"the cluster ended with code {code} and said nothing")
         seen = find(name)
         if seen is not None and seen.state == "running" and seen.record.pid == process.pid:
             return seen
         time.sleep(_POLL)
-    raise StateError(f"the cluster is not ready after {timeout:g} s. It said last:\n{_last_words(said)}")
+    raise StateError(f"the cluster is not ready after {timeout:g} s. It said last:\n{_last_output(said)}")
 
 
-def _last_words(log: FileIO) -> str:
+def _last_output(log: FileIO) -> str:
     """Return the last output of the process: its error, if there is one."""
     log.seek(0)
     lines = [line for line in log.readall().decode(errors="replace").splitlines() if line.strip()]

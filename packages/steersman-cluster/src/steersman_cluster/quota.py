@@ -41,7 +41,7 @@ _COUNTED: Final = (
     "resourcequotas",
 )
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
-_DEMANDED: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+_POD_RESOURCES: Final = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _CLASS: Final = ".storageclass.storage.k8s.io/"
 _DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
 _IMPLICIT: Final = "requests.deviceclass.resource.kubernetes.io/"
@@ -137,7 +137,7 @@ def usage(group: str, resource: str, obj: Object, devices: Devices = NO_DEVICES)
 
 def missing(names: Iterable[str], pod: Object) -> str:
     """Return the requests and limits that a Pod lacks, as a text; empty if none."""
-    wanted = [name for name in names if name in _DEMANDED]
+    wanted = [name for name in names if name in _POD_RESOURCES]
     if not wanted:
         return ""
     whole = _of_pod({"resources": dig(pod, "spec", "resources", default={})})

@@ -98,7 +98,7 @@ def exec_auth(
         interactive = _interactive(plugin, terminal())
         output = await run_it(plugin, {"KUBERNETES_EXEC_INFO": exec_info(plugin, interactive)}, interactive)
         if output.status != 0:
-            said = _said(plugin, output.stderr)
+            said = _error_output(plugin, output.stderr)
             problem = f"{plugin.command} failed with status {output.status}{f': {said}' if said else ''}"
             raise plugin.error(problem, "run it in a shell to see the reason, for example an expired login")
         return read_credential(plugin, output.stdout, now)
@@ -172,7 +172,7 @@ async def run_plugin(
         )
     except FileNotFoundError:
         hint = plugin.install_hint or "install it, put it on PATH or correct exec.command"
-        raise plugin.error(f"the command {plugin.command} was not found", _plain(hint)) from None
+        raise plugin.error(f"the command {plugin.command} was not found", _without_escapes(hint)) from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "unusable arguments"
         raise plugin.error(f"the command {plugin.command} could not be started: {why}") from None
@@ -238,14 +238,14 @@ def _stdin_is_terminal() -> bool:
         return False
 
 
-def _said(plugin: ExecPlugin, stderr: bytes) -> str:
-    text = _plain(stderr.decode("utf-8", "replace"))
+def _error_output(plugin: ExecPlugin, stderr: bytes) -> str:
+    text = _without_escapes(stderr.decode("utf-8", "replace"))
     for _, value in plugin.env:
         if len(value) >= 6:
             text = text.replace(value, "[redacted]")
     return _SECRET.sub("[redacted]", text)[-500:]
 
 
-def _plain(text: str) -> str:
+def _without_escapes(text: str) -> str:
     """Remove terminal escapes: the text of a kubeconfig must not control the terminal that shows the error."""
     return " ".join(_ESCAPE.sub("", text).split())

@@ -52,7 +52,7 @@ class RefreshingAuth:
         self._refreshed_at = -math.inf
         self._failed_at = -math.inf
         self._failure: CredentialError | None = None
-        self._flight: asyncio.Task[None] | None = None
+        self._refreshing: asyncio.Task[None] | None = None
         self._waiting = 0
 
     async def headers(self, *, refresh: bool = False) -> Mapping[str, str]:
@@ -73,32 +73,32 @@ class RefreshingAuth:
         if self._failure is not None and now < self._failed_at + _FAILURE_MEMORY_SECONDS:
             if now < self._valid_until and not forced:
                 return self._headers
-            raise _again(self._failure)
-        await self._join(forced)
+            raise _copy_of(self._failure)
+        await self._await_refresh(forced)
         if self._failure is not None:
             if asyncio.get_running_loop().time() < self._valid_until and not forced:
                 return self._headers
-            raise _again(self._failure)
+            raise _copy_of(self._failure)
         return self._headers
 
-    async def _join(self, forced: bool) -> None:
+    async def _await_refresh(self, forced: bool) -> None:
         loop = asyncio.get_running_loop()
-        flight = self._flight
-        if flight is None or flight.done() or flight.get_loop() is not loop:
-            flight = self._flight = loop.create_task(self._fly(forced), name="refresh credentials")
+        refreshing = self._refreshing
+        if refreshing is None or refreshing.done() or refreshing.get_loop() is not loop:
+            refreshing = self._refreshing = loop.create_task(self._refresh(forced), name="refresh credentials")
             self._waiting = 0
         self._waiting += 1
         try:
-            await asyncio.shield(flight)
+            await asyncio.shield(refreshing)
         except asyncio.CancelledError:
-            if self._waiting == 1 and not flight.done():
-                flight.cancel()
-                self._flight = None  # a cancelled refresh must not be joined
+            if self._waiting == 1 and not refreshing.done():
+                refreshing.cancel()
+                self._refreshing = None  # a cancelled refresh must not be joined
             raise
         finally:
             self._waiting -= 1
 
-    async def _fly(self, forced: bool) -> None:
+    async def _refresh(self, forced: bool) -> None:
         loop = asyncio.get_running_loop()
         try:
             new = await self._obtain(forced)
@@ -119,6 +119,6 @@ class RefreshingAuth:
             self.fresh_until = now + max(_FAILURE_MEMORY_SECONDS, new.lifetime - leeway)
 
 
-def _again(error: CredentialError) -> CredentialError:
+def _copy_of(error: CredentialError) -> CredentialError:
     # Every waiter raises its own instance: a shared one would collect all their tracebacks.
     return CredentialError(error.problem, source=error.source, entry=error.entry, field=error.field, hint=error.hint)

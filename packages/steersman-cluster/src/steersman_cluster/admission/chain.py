@@ -118,13 +118,13 @@ class Admission:
     def mutate_now(self, write: Write) -> None:
         """The built-in plug-ins and policies that change objects (and those that refuse early). Raises `APIError`."""
         state = PolicyRound()
-        self._plug_in(write)
+        self._run_mutating_plugins(write)
         run_without_waiting(self.mutations.apply(write, state, again=False))
         if state.changed:
-            self._plug_in(write)
+            self._run_mutating_plugins(write)
             run_without_waiting(self.mutations.apply(write, state, again=True))
 
-    def _plug_in(self, write: Write) -> None:
+    def _run_mutating_plugins(self, write: Write) -> None:
         plugins.namespace_lifecycle(write, self.lookups)
         for plugin in self._mutators.get((write.operation, write.group, write.resource), ()):
             if not write.subresource:
@@ -132,10 +132,10 @@ class Admission:
 
     def validate_now(self, write: Write) -> None:
         """The built-in plug-ins, the policies and the quotas, which judge the finished object. Raises `APIError`."""
-        self._judge(write)
+        self._run_validating_plugins(write)
         check_quotas(write, self.lookups)
 
-    def _judge(self, write: Write) -> None:
+    def _run_validating_plugins(self, write: Write) -> None:
         for plugin in self._validators.get((write.operation, write.group, write.resource), ()):
             if not write.subresource or (plugin is check_pod and write.subresource == "ephemeralcontainers"):
                 plugin(write, self.lookups)
@@ -144,18 +144,18 @@ class Admission:
     async def mutate(self, write: Write) -> None:
         """Plug-ins and mutating webhooks, a second time where a webhook changed something. Raises `APIError`."""
         state, policies = MutatingRound(), PolicyRound()
-        self._plug_in(write)
+        self._run_mutating_plugins(write)
         await self.mutations.apply(write, policies, again=False)
         await self.webhooks.mutate(write, state, again=False)
         if state.changed or policies.changed:
-            self._plug_in(write)
+            self._run_mutating_plugins(write)
             await self.mutations.apply(write, policies, again=True)
             await self.webhooks.mutate(write, state, again=True)
 
     async def validate(self, write: Write) -> None:
         """Plug-ins and validating webhooks. Raises `APIError`."""
         await self.policies.prepare(write)
-        self._judge(write)
+        self._run_validating_plugins(write)
         await self.webhooks.validate(write)
         check_quotas(write, self.lookups)
 

@@ -92,12 +92,12 @@ def pod_priority(write: Write, lookups: Lookups) -> None:
         found = lookups.default_priority_class() or {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
         if default := name_of(found):
             spec["priorityClassName"] = default
-    _settle(write, spec, "priority", "the integer value of priority", found.get("value") or 0)
+    _compute(write, spec, "priority", "the integer value of priority", found.get("value") or 0)
     if found.get("preemptionPolicy") is not None:
-        _settle(write, spec, "preemptionPolicy", "the string value of PreemptionPolicy", found["preemptionPolicy"])
+        _compute(write, spec, "preemptionPolicy", "the string value of PreemptionPolicy", found["preemptionPolicy"])
 
 
-def _settle(write: Write, spec: Object, field: str, what: str, value: int | str) -> None:
+def _compute(write: Write, spec: Object, field: str, what: str, value: int | str) -> None:
     given = spec.get(field)
     if given is not None and given != value:
         raise write.forbidden(

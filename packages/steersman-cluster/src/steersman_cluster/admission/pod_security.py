@@ -147,7 +147,7 @@ def check_pod(write: Write, lookups: Lookups) -> None:
     if policy.is_privileged and not errors:
         write.audit_annotations[f"{_PREFIX}enforce-policy"] = str(Level())
     elif write.operation != UPDATE or _matters(write.obj, write.old or {}):
-        _judge(write, policy, errors, write.obj, enforcing=True)
+        _check(write, policy, errors, write.obj, enforcing=True)
 
 
 def check_template(write: Write, lookups: Lookups) -> None:
@@ -159,26 +159,26 @@ def check_template(write: Write, lookups: Lookups) -> None:
         return
     template = dig(write.obj, *_TEMPLATES.get(write.resource, _TEMPLATE))
     if template is not None:
-        _judge(write, policy, errors, template, enforcing=False)
+        _check(write, policy, errors, template, enforcing=False)
 
 
-def _judge(write: Write, policy: Policy, errors: list[FieldError], pod: Object, *, enforcing: bool) -> None:
+def _check(write: Write, policy: Policy, errors: list[FieldError], pod: Object, *, enforcing: bool) -> None:
     annotations, spec, noted = annotations_of(pod), get_object(pod, "spec"), write.audit_annotations
     if errors:
         told = ", ".join(error.message for error in errors)
         noted[f"{_PREFIX}error"] = f"Failed to parse policy: {told if len(errors) == 1 else f'[{told}]'}"
-    refused = _told(policy.enforce, annotations, spec) if enforcing else ""
+    refused = _violations_text(policy.enforce, annotations, spec) if enforcing else ""
     if enforcing:
         noted[f"{_PREFIX}enforce-policy"] = str(policy.enforce)
-    if told := _told(policy.audit, annotations, spec):
+    if told := _violations_text(policy.audit, annotations, spec):
         noted[f"{_PREFIX}audit-violations"] = f"would violate PodSecurity {told}"
     if refused:
         raise write.forbidden(f"violates PodSecurity {refused}")
-    if (told := _told(policy.warn, annotations, spec)) and (text := f"would violate PodSecurity {told}"):
+    if (told := _violations_text(policy.warn, annotations, spec)) and (text := f"would violate PodSecurity {told}"):
         write.warnings.append(text)
 
 
-def _told(level: Level, annotations: Mapping[str, str], spec: Object) -> str:
+def _violations_text(level: Level, annotations: Mapping[str, str], spec: Object) -> str:
     found = level.violations(annotations, spec)
     if not found:
         return ""

@@ -102,14 +102,14 @@ class WebhookCaller:
             try:
                 address, port = self.resolve(service)
             except CallError as problem:
-                raise CallError(f"Post {json.dumps(_shown(shown, timeout))}: {problem}") from None
+                raise CallError(f"Post {json.dumps(_call_url(shown, timeout))}: {problem}") from None
             return await self._post(shown, _Server(context, host, f"{_bracketed(address)}:{port}"), body, timeout)
         return await self._post(cleaned(config.get("url") or ""), _Server(context), body, timeout)
 
     async def _post(self, url: str, server: _Server, body: Object, timeout: float) -> Any:
         """POST, and follow redirects; all of it within the timeout."""
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        call = Call("POST", _shown(url, timeout), data)
+        call = Call("POST", _call_url(url, timeout), data)
         host, followed = urlsplit(call.url).netloc, 0
         try:
             async with asyncio.timeout(timeout):
@@ -158,7 +158,7 @@ class WebhookCaller:
             text = await _certificate_text(error.certificate_error, url, name)
             raise CallError(f"Post {json.dumps(call.url)}: {text}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallError(f"Post {json.dumps(call.url)}: {_go(error, url)}") from None
+            raise CallError(f"Post {json.dumps(call.url)}: {_go_error_text(error, url)}") from None
 
     def _sessions(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -299,7 +299,7 @@ def _status_text(status: int, content: bytes) -> str:
     return f"the server responded with the status code {status} but did not return more information"
 
 
-def _shown(url: str, timeout: float) -> str:
+def _call_url(url: str, timeout: float) -> str:
     return f"{url}{'&' if '?' in url else '?'}timeout={_seconds(timeout)}s"
 
 
@@ -311,7 +311,7 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
-def _go(error: Exception, url: str) -> str:
+def _go_error_text(error: Exception, url: str) -> str:
     """An error in the words of Go's HTTP client."""
     import aiohttp
 

@@ -102,7 +102,7 @@ class WebhookAdmission:
         for index, hook in enumerate(self.mutating.all()):
             if again and hook.uid not in state.again:
                 continue
-            seen = await self._wants(hook, write)
+            seen = await self._matching(hook, write)
             if seen is None:
                 continue
             await self._mutate_one(hook, seen, write, state, index, 1 if again else 0)
@@ -115,7 +115,7 @@ class WebhookAdmission:
         origin = {"configuration": hook.configuration, "webhook": hook.name}
         changed = False
         try:
-            answer = await self._ask(hook, seen, write, mutating=True)
+            answer = await self._call_webhook(hook, seen, write, mutating=True)
             if not answer.allowed:
                 raise denied(hook.name, answer.status)
             patch = _patch(answer)
@@ -143,7 +143,7 @@ class WebhookAdmission:
         if is_exempt(write):
             return
         wanting = [
-            (hook, seen) for hook in self.validating.all() if (seen := await self._wants(hook, write)) is not None
+            (hook, seen) for hook in self.validating.all() if (seen := await self._matching(hook, write)) is not None
         ]
         if not wanting:
             return
@@ -166,7 +166,7 @@ class WebhookAdmission:
 
     async def _validate_one(self, hook: Webhook, seen: Equivalent, write: Write, index: int) -> None:
         try:
-            answer = await self._ask(hook, seen, write, mutating=False)
+            answer = await self._call_webhook(hook, seen, write, mutating=False)
         except _FailedError as error:
             if not hook.ignores_failures:
                 raise internal(f"failed calling webhook {json.dumps(hook.name)}: {error}") from None
@@ -176,7 +176,7 @@ class WebhookAdmission:
         if not answer.allowed:
             raise denied(hook.name, answer.status)
 
-    async def _wants(self, hook: Webhook, write: Write) -> Equivalent | None:
+    async def _matching(self, hook: Webhook, write: Write) -> Equivalent | None:
         """Return the version in which a webhook receives a write; `None` if it does not match."""
         seen = matching_resource(hook.spec, write, self._equivalents)
         if seen is None:
@@ -212,7 +212,7 @@ class WebhookAdmission:
             raise not_found("", "namespaces", write.namespace)
         return labels
 
-    async def _ask(self, hook: Webhook, seen: Equivalent, write: Write, *, mutating: bool) -> Answer:
+    async def _call_webhook(self, hook: Webhook, seen: Equivalent, write: Write, *, mutating: bool) -> Answer:
         if write.dry_run and hook.spec.get("sideEffects") not in ("None", "NoneOnDryRun"):
             raise bad_request(f"admission webhook {json.dumps(hook.name)} does not support dry run")
         if "v1" not in (get_strings(hook.spec, "admissionReviewVersions") or ["v1"]):

@@ -94,7 +94,7 @@ class Aggregation:
                 place, "kube-system", _CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", **found, "data": data}
             )
         for service in server.reader.list(*_APISERVICES, ""):
-            self._take(service)
+            self._update_service(service)
 
     async def close(self) -> None:
         """Stop the checks of availability."""
@@ -111,9 +111,9 @@ class Aggregation:
         if event.type == "DELETED":
             self._forget(event.item.name)
         else:
-            self._take(event.item.object())
+            self._update_service(event.item.object())
 
-    def _take(self, service: Object) -> None:
+    def _update_service(self, service: Object) -> None:
         name, spec = name_of(service), get_object(service, "spec")
         if spec.get("service") is None:
             self._forget(name)
@@ -175,14 +175,16 @@ class Aggregation:
             try:
                 resources = await self._discover(service, path)
             except (APIError, OSError, ValueError) as problem:
-                self._tell(name, available=False, message=f"failing or missing response from {path}: {problem}")
+                self._set_available(
+                    name, available=False, message=f"failing or missing response from {path}: {problem}"
+                )
                 self._list(key, [])
                 self._describe(key, None)
                 describe_at = 0.0
                 await asyncio.sleep(_UNAVAILABLE_SECONDS)
             else:
                 self._list(key, resources)
-                self._tell(name, available=True, message="all checks passed")
+                self._set_available(name, available=True, message="all checks passed")
                 if (now := asyncio.get_running_loop().time()) >= describe_at:
                     describe_at = now + _OPENAPI_SECONDS
                     self._describe(key, await self._document(service, key))
@@ -221,7 +223,7 @@ class Aggregation:
     def _stored(self, name: str) -> Object | None:
         return self._server.reader.get(*_APISERVICES, "", name)
 
-    def _tell(self, name: str, *, available: bool, message: str) -> None:
+    def _set_available(self, name: str, *, available: bool, message: str) -> None:
         service = self._stored(name)
         if service is None:
             return
@@ -353,6 +355,6 @@ def discovered(resources: list[Object]) -> list[Object]:
                     entry[field] = get_list(one, field)
             found[plural] = entry
         elif plural in found:
-            door = {"subresource": subresource, "responseKind": kind, "verbs": get_list(one, "verbs")}
-            found[plural].setdefault("subresources", []).append(door)
+            entry = {"subresource": subresource, "responseKind": kind, "verbs": get_list(one, "verbs")}
+            found[plural].setdefault("subresources", []).append(entry)
     return list(found.values())

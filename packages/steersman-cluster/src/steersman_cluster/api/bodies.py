@@ -162,7 +162,7 @@ def settle_types(value: Any, resource: ResourceType) -> Object:
 
 
 def _no_object(value: Any) -> ValueError:
-    what = f"json: cannot unmarshal {_go(value)} into Go value of type {_STRUCT}"
+    what = f"json: cannot unmarshal {_go_type(value)} into Go value of type {_STRUCT}"
     return ValueError(f"couldn't get version/kind; json parse error: {what}")
 
 
@@ -187,7 +187,7 @@ def _checked_types(api_version: Any, kind: Any, resource: ResourceType) -> tuple
     for name, given in (("apiVersion", api_version), ("kind", kind)):
         if given is not None and not isinstance(given, str):
             raise ValueError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go(given)} into Go struct "
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_go_type(given)} into Go struct "
                 f"field .{name} of type string"
             )
     if str(api_version or "").count("/") > 1:
@@ -231,7 +231,7 @@ def _was_served(group: str, version: str, resource: ResourceType) -> bool:
     return group == resource.group and version.startswith("v") and version != resource.version and "beta" in version
 
 
-def _go(value: Any) -> str:
+def _go_type(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     return {str: "string", list: "array", dict: "object"}.get(cast("type[Any]", type(value)), "number")

@@ -120,7 +120,7 @@ class Builtins:
         if (plural, name) == ("serviceaccounts", "token"):
             handler = cast(Handler, self._server.auth.token_request)
         elif name not in _PLAIN_SUBRESOURCES and name != "scale":
-            handler = _HANDLERS.get((plural, name), _not_there)
+            handler = _HANDLERS.get((plural, name), _not_supported)
         kind: Mapping[str, str] = described.get("responseKind") or {}
         verbs = frozenset(cast("list[str]", described["verbs"]))
         return Subresource(verbs, handler, kind.get("group"), kind.get("version"), kind.get("kind"))
@@ -138,7 +138,7 @@ class Builtins:
         server.kubernetes.store()
 
 
-async def _not_there(call: Call) -> Object:
+async def _not_supported(call: Call) -> Object:
     from steersman_cluster.errors import method_not_supported
 
     raise method_not_supported(call.resource.group, f"{call.resource.plural}/{call.subresource}", call.verb)

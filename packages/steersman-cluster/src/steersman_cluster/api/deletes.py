@@ -150,14 +150,16 @@ class Deleter:
                 return None
             if asked is None or asked >= left:
                 return Deleted(obj, False, pending=True)
-            moment = max(_moment(metadata["deletionTimestamp"]) + timedelta(seconds=asked - left), _moment(context.now))
-            if asked and moment == _moment(context.now):
+            moment = max(
+                _timestamp(metadata["deletionTimestamp"]) + timedelta(seconds=asked - left), _timestamp(context.now)
+            )
+            if asked and moment == _timestamp(context.now):
                 asked = 1
             metadata["deletionTimestamp"] = _text(moment)
             metadata["deletionGracePeriodSeconds"] = grace = asked
         else:
             grace = resource.strategy.grace(obj, asked)
-            metadata["deletionTimestamp"] = _text(_moment(context.now) + timedelta(seconds=grace))
+            metadata["deletionTimestamp"] = _text(_timestamp(context.now) + timedelta(seconds=grace))
             metadata["deletionGracePeriodSeconds"] = grace
             if metadata.get("generation"):
                 metadata["generation"] += 1
@@ -244,7 +246,7 @@ def _set_finalizers(resource: ResourceType, metadata: Object, options: DeleteOpt
         metadata.pop("finalizers", None)
 
 
-def _moment(text: str) -> datetime:
+def _timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 

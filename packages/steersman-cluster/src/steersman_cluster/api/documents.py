@@ -37,7 +37,7 @@ class Documents:
         """Answer, with a 404 for unknown paths."""
         path = request.path.rstrip("/") or "/"
         if not path.startswith("/"):
-            return _missing()
+            return _page_not_found()
         if is_health(path):
             return serve_health(path, request)
         parts = path.split("/")[1:]
@@ -45,10 +45,10 @@ class Documents:
         if request.method != "GET" and not whole_group:
             if self._is_known(path, parts):
                 raise not_allowed()
-            return _missing()
+            return _page_not_found()
         if path == "/version":
             return json_response(dict(facts()["version"]))
-        if path in ("/api", "/apis") and _wants_aggregated(request):
+        if path in ("/api", "/apis") and _accepts_aggregated(request):
             return self._aggregated(core=path == "/api")
         if path == "/api":
             return self._shown(
@@ -61,7 +61,7 @@ class Documents:
             return self._resources(request, "", parts[1])
         if parts[0] == "apis" and len(parts) == 2:
             if parts[1] not in self._groups():
-                return _missing()
+                return _page_not_found()
             return self._shown(request, {"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])})
         if parts[0] == "apis" and len(parts) == 3:
             return self._resources(request, parts[1], parts[2])
@@ -74,7 +74,7 @@ class Documents:
             return Response(200, encode(self._server.auth.key_set()), "application/jwk-set+json")
         if path == "/":
             return json_response({"paths": self._paths()})
-        return _missing()
+        return _page_not_found()
 
     def _is_known(self, path: str, parts: list[str]) -> bool:
         if path in ("/version", "/api", "/apis", "/openid/v1/jwks", "/.well-known/openid-configuration"):
@@ -118,7 +118,7 @@ class Documents:
         if not types:
             if group in groups():
                 raise unknown_path()
-            return _missing()
+            return _page_not_found()
         listed: list[Object] = []
         for t in types:
             listed.append(_legacy(t))
@@ -230,20 +230,20 @@ def _discovered(t: ResourceType) -> Object:
         entry["shortNames"] = list(t.short_names)
     if t.categories:
         entry["categories"] = list(t.categories)
-    doors: list[Object] = []
+    subresources: list[Object] = []
     for name, subresource in sorted(t.subresources.items()):
         group, version, kind = _subresource_kind(t, name)
         if (group, version) == (t.group, t.version):
             group = version = ""
-        doors.append(
+        subresources.append(
             {
                 "subresource": name,
                 "responseKind": {"group": group, "version": version, "kind": kind},
                 "verbs": sorted(subresource.verbs),
             }
         )
-    if doors:
-        entry["subresources"] = doors
+    if subresources:
+        entry["subresources"] = subresources
     return entry
 
 
@@ -256,10 +256,10 @@ def _priority(version: str) -> tuple[Any, ...]:
     return (1, stability, int(found[1]), int(found[3] or 0))
 
 
-def _wants_aggregated(request: Request) -> bool:
+def _accepts_aggregated(request: Request) -> bool:
     accept = (request.headers.get("Accept") or "").replace(" ", "")
     return "as=APIGroupDiscoveryList" in accept and "v=v2;" in f"{accept};".replace(",", ";")
 
 
-def _missing() -> Response:
+def _page_not_found() -> Response:
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")

@@ -36,7 +36,7 @@ async def evict(call: Call) -> Response:
     options = _options(call, sent)
     pod = pod_of(call)
     if not _disrupts_nothing(pod):
-        await _ask_budget(call, pod, options)
+        await _use_budget(call, pod, options)
     options = _marked(call, options)
     delete_options(call.request.params, sent)  # the delete refuses invalid options
     call.server.deleter.delete_now(call.resource, call.namespace, call.name, options, call.context)
@@ -107,7 +107,7 @@ def _mark(pod: Object, now: str) -> None:
 # Budgets.
 
 
-async def _ask_budget(call: Call, pod: Object, options: DeleteOptions) -> None:
+async def _use_budget(call: Call, pod: Object, options: DeleteOptions) -> None:
     """Take one disruption from the Pod's budget. Raises `APIError` where there is none to take."""
     found = call.reader.list("policy", "poddisruptionbudgets", call.namespace)
     budgets = [budget for budget in found if _selects(budget, pod)]

@@ -48,7 +48,7 @@ class RequestHandler(Protocol):
 
 
 class HTTPSServer:
-    """Listens for one API server or kubelet; `start` or `also`, then `close`."""
+    """Listens for one API server or kubelet; `start` or `listen_on`, then `close`."""
 
     def __init__(self, server: RequestHandler, context: ssl.SSLContext, limits: ConnectionLimits | None = None) -> None:
         self._server = server
@@ -61,7 +61,7 @@ class HTTPSServer:
         """Listen; returns the port (a free one for 0). Raises `OSError`."""
         return await self.listener.start(self._connection, host, port)
 
-    def also(self, listening: socket.socket) -> None:
+    def listen_on(self, listening: socket.socket) -> None:
         """Listen on a socket that listens already, beside those of `start`."""
         self.listener.add(self._connection, listening)
 

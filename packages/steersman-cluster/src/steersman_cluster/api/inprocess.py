@@ -40,10 +40,10 @@ class InProcessTransport:
     as_of: int | None = None
     """The revision that lists and new watches are served from, as by a server whose watch cache is behind."""
 
-    def __init__(self, server: APIServer, user: User | None = None, *, quiet: bool = False) -> None:
+    def __init__(self, server: APIServer, user: User | None = None, *, drop_warnings: bool = False) -> None:
         self._server = server
         self._user = user
-        self._quiet = quiet
+        self._drop_warnings = drop_warnings
         self._closed = False
 
     @property
@@ -104,7 +104,7 @@ class InProcessTransport:
     ) -> AsyncGenerator[StreamResponse]:
         """Open a stream; see `Transport.stream`."""
         response = await self._server.handle(self._request(method, path, query, headers, body))
-        chunks = response.stream if response.stream is not None else _whole(response.body)
+        chunks = response.stream if response.stream is not None else _single_chunk(response.body)
         reading = _timed(chunks, idle_timeout, f"{method} {path}")
         try:
             yield StreamResponse(response.status, self._headers(response), reading)
@@ -134,12 +134,12 @@ class InProcessTransport:
 
     def _headers(self, response: Response) -> HeaderPairs:
         headers = response.headers
-        if self._quiet and headers:
+        if self._drop_warnings and headers:
             headers = [pair for pair in headers if pair[0] != "Warning"]
         return HeaderPairs((("Content-Type", response.content_type), *headers))
 
 
-async def _whole(body: bytes) -> AsyncIterator[bytes]:
+async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["KubeletServer", "subresources_of"]
 
 _VERBS: Final = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_FINE: Final = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
-_OWN: Final = {"stats": "stats", "metrics": "metrics", "logs": "log", "checkpoint": "checkpoint"}
+_FINE_GRAINED: Final = {"pods": "pods", "runningpods": "pods", "healthz": "healthz", "configz": "configz"}
+_SUBRESOURCES: Final = {"stats": "stats", "metrics": "metrics", "logs": "log", "checkpoint": "checkpoint"}
 
 _log = get_logger("nodes")
 
@@ -36,9 +36,9 @@ _log = get_logger("nodes")
 def subresources_of(path: str) -> tuple[str, ...]:
     """Return the sub-resources of Nodes of which a user needs one for a path of a kubelet."""
     first = path.strip("/").split("/")[0]
-    if first in _OWN:
-        return (_OWN[first],)
-    return (_FINE[first], "proxy") if first in _FINE else ("proxy",)
+    if first in _SUBRESOURCES:
+        return (_SUBRESOURCES[first],)
+    return (_FINE_GRAINED[first], "proxy") if first in _FINE_GRAINED else ("proxy",)
 
 
 class KubeletServer:

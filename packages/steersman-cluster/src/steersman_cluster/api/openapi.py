@@ -314,16 +314,16 @@ def _paths(t: ResourceType, name: str) -> Object:
         }
     }
     one = f"{base}/{{name}}"
-    doors = ["", *(f"/{door}" for door in sorted(t.subresources))]
-    for door in doors:
+    suffixes = ["", *(f"/{suffix}" for suffix in sorted(t.subresources))]
+    for suffix in suffixes:
         operations: Object = {
             "get": _operation(t, "get", name, [_parameter("name"), *scope]),
             "put": _operation(t, "put", name, [_parameter("name"), *scope], body=True),
             "patch": _operation(t, "patch", name, [_parameter("name"), *scope], patch=True),
         }
-        if not door:
+        if not suffix:
             operations["delete"] = _operation(t, "delete", f"{_META}Status", [_parameter("name"), *scope])
-        paths[f"{one}{door}"] = operations
+        paths[f"{one}{suffix}"] = operations
     return paths
 
 

@@ -190,7 +190,7 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if found.mismatch:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted(), why or found.mismatch)
-        _judge(change, [*strict, *found.unknown], quoted)
+        _check_strict_errors(change, [*strict, *found.unknown], quoted)
         return fresh
 
     return transform
@@ -201,7 +201,7 @@ def _quoted(media: str, value: Any, made: Object) -> Any:
     return patch.go_text(value) if media == STRATEGIC else _in_go_order(made)
 
 
-def _judge(change: Change, strict: list[str], quoted: Callable[[], Any]) -> None:
+def _check_strict_errors(change: Change, strict: list[str], quoted: Callable[[], Any]) -> None:
     """Refuse, or warn of, what strict decoding finds."""
     validation = change.options.validation
     if strict and validation == "Strict":

@@ -126,7 +126,7 @@ class Reads:
     def page(self, resource: ResourceType, namespace: str, options: ListOptions) -> tuple[list[Item], Object]:
         """The items of a list, or of a page of one, and the list's metadata. Raises `APIError`."""
         self.check_fields(resource, options)
-        revision, start = self._moment(options)
+        revision, start = self._list_position(options)
         try:
             items = self._storage.items_at(resource.stored_at, namespace, revision)
         except CompactedError:
@@ -141,7 +141,7 @@ class Reads:
             return self.selected(resource, items, options), metadata
         return self._cut(resource, items, options, metadata, revision), metadata
 
-    def _moment(self, options: ListOptions) -> tuple[int, str]:
+    def _list_position(self, options: ListOptions) -> tuple[int, str]:
         """At which revision a list is, and the first key of a page."""
         now = self._storage.revision
         if options.continue_:

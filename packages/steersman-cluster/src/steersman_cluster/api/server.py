@@ -139,7 +139,7 @@ class APIServer:
         except Exception as problem:  # noqa: BLE001 - a bug of ours must not end the connection without a Status
             _log.exception("request_failed", method=request.method, path=request.path)
             return failure(internal(f"{type(problem).__name__}: see the log of the embedded cluster"))
-        if response.content_type == JSON and response.body and _wants_lines(request):
+        if response.content_type == JSON and response.body and _is_interactive(request):
             response.body = msgspec.json.format(response.body, indent=2) + b"\n"
         return response
 
@@ -273,7 +273,7 @@ def _record(entry: Entry, response: Response) -> None:
     entry.complete(response.status, cast(Object, body) if isinstance(body, dict) else None)
 
 
-def _wants_lines(request: Request) -> bool:
+def _is_interactive(request: Request) -> bool:
     """Return whether people will look at the answer: they asked for it, or use a browser or the like."""
     if request.params and (asked := request.params.get("pretty")):
         return asked in ("1", "t", "T", "TRUE", "true", "True")

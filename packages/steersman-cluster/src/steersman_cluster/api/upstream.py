@@ -31,7 +31,7 @@ _PROTOCOLS: Final = "sec-websocket-protocol"
 _BEARER: Final = "base64url.bearer.authorization.k8s.io."
 """A web socket protocol that is a token."""
 _IDENTITY: Final = ("x-remote-", "impersonate-")
-_FIRST_WORD: Final = 30.0
+_RESPONSE_START_SECONDS: Final = 30.0
 """Seconds for the other side to begin its answer."""
 _CHUNK: Final = 64 * 1024
 
@@ -71,7 +71,7 @@ async def repeat(
         APIError: The response is invalid.
     """
     try:
-        async with asyncio.timeout(_FIRST_WORD):
+        async with asyncio.timeout(_RESPONSE_START_SECONDS):
             connection = await connect()
             try:
                 if upstream is not None:
@@ -207,13 +207,13 @@ def _switched(answer: _ResponseReader, connection: Connection, early: bytes) -> 
                 writer.write(data)
                 await writer.drain()
 
-        ways = [asyncio.ensure_future(outwards()), asyncio.ensure_future(inwards())]
+        copies = [asyncio.ensure_future(outwards()), asyncio.ensure_future(inwards())]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(copies, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for task in copies:
+                task.cancel()
+            await asyncio.gather(*copies, return_exceptions=True)
             writer.close()
             with suppress(OSError):
                 await socket.close()

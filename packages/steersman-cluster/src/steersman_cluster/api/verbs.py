@@ -60,16 +60,16 @@ class Verbs:
         if resource is None:
             if info.group in groups():
                 raise unknown_path()
-            return _missing()
+            return _page_not_found()
         if resource.strategy.deprecation:
             warnings.append(resource.strategy.deprecation)
         namespace = info.namespace if resource.namespaced else ""
         if not _has_path(resource, info):
             if resource.definition is not None:
-                return _missing()
+                return _page_not_found()
             raise unknown_path()
         if info.subresource:
-            return await self._door(request, info, resource, namespace, user, warnings)
+            return await self._subresource(request, info, resource, namespace, user, warnings)
         _check_verb(request, info, resource)
         if info.verb == "patch":
             check_media(bodies.media_type(request.headers.get("Content-Type")), custom=resource.definition is not None)
@@ -154,7 +154,7 @@ class Verbs:
         if resource.handler is not None:
             call = self._call(request, info, resource, namespace, user, obj, context, warnings)
             made = await self._handle(call, resource, resource.handler, options)
-            return made if isinstance(made, Response) else self._made(resource, made, form, 201)
+            return made if isinstance(made, Response) else self._handler_response(resource, made, form, 201)
         change = Change(resource, namespace, "", user, options, context, warnings=warnings)
         return self._answer(resource, await server.writer.create(change, obj), form)
 
@@ -251,26 +251,26 @@ class Verbs:
 
     # Sub-resources.
 
-    async def _door(
+    async def _subresource(
         self, request: Request, info: RequestInfo, resource: ResourceType, namespace: str, user: User,
         warnings: list[str],
     ) -> Response:  # fmt: skip
         server = self._server
-        door = resource.subresources.get(info.subresource)
-        if door is None or (info.rest and info.subresource != "proxy"):
+        declared = resource.subresources.get(info.subresource)
+        if declared is None or (info.rest and info.subresource != "proxy"):
             if resource.definition is not None:
-                return _missing()
+                return _page_not_found()
             raise unknown_path()
-        _check_door_verb(request, info, resource, door)
-        if info.subresource == "proxy" and door.handler is not None:
+        _check_subresource_verb(request, info, resource, declared)
+        if info.subresource == "proxy" and declared.handler is not None:
             context = server.context(user, subresource=info.subresource)
             call = self._call(request, info, resource, namespace, user, None, context, warnings)
             await pod_connections.admit(call)
-            proxied = await door.handler(call)
+            proxied = await declared.handler(call)
             assert isinstance(proxied, Response)
             return proxied
-        form = self._form(request, resource, tables=door.handler is None and info.subresource not in _NO_TABLES)
-        if door.handler is None and info.subresource != "scale":
+        form = self._form(request, resource, tables=declared.handler is None and info.subresource not in _NO_TABLES)
+        if declared.handler is None and info.subresource != "scale":
             if info.verb == "get":
                 return await self._read(request, info, resource, namespace, form)
             outcome = await self._update(request, info, resource, namespace, user, warnings)
@@ -280,21 +280,21 @@ class Verbs:
             options = write_options(request.params, agent_of(request), "CreateOptions")
         context = server.context(user, subresource=info.subresource, dry_run=options.dry_run)
         call = self._call(request, info, resource, namespace, user, None, context, warnings)
-        if door.handler is None:
+        if declared.handler is None:
             made = await serve_scale(call)
         elif info.verb == "create" and info.subresource not in pod_connections.CONNECTS:
-            kind = self._kind_of_body(resource, info.subresource, door)
+            kind = self._kind_of_body(resource, info.subresource, declared)
             media = bodies.media_type(request.headers.get("Content-Type"))
             call.body = bodies.decode_body(request.body, media, kind, options.validation, warnings)()
-            made = await self._handle(call, kind, door.handler, options)
+            made = await self._handle(call, kind, declared.handler, options)
         else:
             await pod_connections.admit(call)
-            made = await door.handler(call)
+            made = await declared.handler(call)
         if isinstance(made, Response):
             return made
-        return self._made(resource, made, form, 201 if info.verb == "create" else 200)
+        return self._handler_response(resource, made, form, 201 if info.verb == "create" else 200)
 
-    def _made(self, resource: ResourceType, made: Object, form: Form, status: int) -> Response:
+    def _handler_response(self, resource: ResourceType, made: Object, form: Form, status: int) -> Response:
         """An answer that a handler made, in the form that was asked for; a Status is always whole."""
         if made.get("kind") == "Status":
             return present(made, Form(form.media), status)
@@ -303,11 +303,11 @@ class Verbs:
         own = replace(resource, kind=kind, strategy=strategy_for(group, version, kind))
         return self._server.reads.shaped(own, made, form, status=status)
 
-    def _kind_of_body(self, resource: ResourceType, subresource: str, door: Subresource) -> ResourceType:
+    def _kind_of_body(self, resource: ResourceType, subresource: str, declared: Subresource) -> ResourceType:
         """Return the resource type of a subresource's body."""
         found = self._bodies.get((resource, subresource))
         if found is None:
-            group, version, kind = door.group or "", door.version or "v1", door.kind or resource.kind
+            group, version, kind = declared.group or "", declared.version or "v1", declared.kind or resource.kind
             shape = schema.builtin(group, version, kind)
             found = replace(resource, group=group, version=version, kind=kind, type=shape)
             self._bodies[resource, subresource] = found
@@ -440,11 +440,11 @@ def _check_verb(request: Request, info: RequestInfo, resource: ResourceType) -> 
     raise method_not_supported(resource.group, resource.plural, info.verb) if custom or unwatched else not_allowed()
 
 
-def _check_door_verb(request: Request, info: RequestInfo, resource: ResourceType, door: Subresource) -> None:
+def _check_subresource_verb(request: Request, info: RequestInfo, resource: ResourceType, declared: Subresource) -> None:
     if info.subresource == "proxy" and request.method in _PROXY_METHODS:
         return
     custom = resource.definition is not None
-    if info.verb not in door.verbs or (request.method == "HEAD" and not custom):
+    if info.verb not in declared.verbs or (request.method == "HEAD" and not custom):
         raise method_not_supported(resource.group, resource.plural, info.verb) if custom else not_allowed()
     if info.verb == "patch":
         check_media(bodies.media_type(request.headers.get("Content-Type")), custom=custom)
@@ -464,5 +464,5 @@ def _details(resource: ResourceType, obj: Object) -> Object:
     return details
 
 
-def _missing() -> Response:
+def _page_not_found() -> Response:
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")

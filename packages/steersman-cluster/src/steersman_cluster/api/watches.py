@@ -125,7 +125,7 @@ class Watch:
                 self._ended = True
                 return lambda: None
             for event in events:
-                self._take(event)
+                self._receive(event)
         elif initial:
             revision = min(storage.revision if options.as_of is None else options.as_of, storage.revision)
             for item in storage.items_at(self.stored_at, self._namespace, revision):
@@ -134,8 +134,8 @@ class Watch:
             if options.initial and options.bookmarks:
                 self._frames.append(self._bookmark({"k8s.io/initial-events-end": "true"}, revision))
             for event in storage.since(self.stored_at, revision) if revision < storage.revision else ():
-                self._take(event)
-        return storage.watch(self.stored_at, self._take)
+                self._receive(event)
+        return storage.watch(self.stored_at, self._receive)
 
     async def _prepare_all(self) -> None:
         """Convert all pending objects, and those that arrive meanwhile."""
@@ -161,22 +161,22 @@ class Watch:
         ready = self._unconverted[:count]  # none where the watch was let go
         del self._unconverted[:count]
         for event in ready:
-            self._tell(event)
+            self._deliver(event)
 
-    def _take(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         if self._ended or (self._namespace and event.item.namespace != self._namespace):
             return
         if self._resource.converts:
             self._unconverted.append(event)
         else:
-            self._tell(event)
+            self._deliver(event)
         if len(self._frames) + len(self._unconverted) > MAX_PENDING_EVENTS:
             self._frames.clear()
             self._unconverted.clear()
             self._ended = True
         self._wake()
 
-    def _tell(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         item, matches = event.item, self._matches
         if matches is None:
             self._add(event.type, item)
@@ -234,9 +234,9 @@ class Watch:
         """Arm the timer of the next bookmark after `now`: once a minute, and once shortly before the watch's end."""
         last = end - _BOOKMARK_BEFORE
         at = last if now < last < now + _BOOKMARK_EVERY else now + _BOOKMARK_EVERY
-        self._later = loop.call_at(at, self._bookmark_again, loop, at, end)
+        self._later = loop.call_at(at, self._rearm_bookmark, loop, at, end)
 
-    def _bookmark_again(self, loop: asyncio.AbstractEventLoop, at: float, end: float) -> None:
+    def _rearm_bookmark(self, loop: asyncio.AbstractEventLoop, at: float, end: float) -> None:
         if not self._unconverted and not self._ended:  # otherwise there are unsent events up to that revision
             self._frames.append(self._bookmark())
             self._wake()

@@ -17,9 +17,9 @@ from steersman_cluster.auth.rbac import GROUP
 from steersman_cluster.auth.rules import aggregate
 from steersman_cluster.objects import Object, meta, name_of, namespace_of
 
-__all__ = ["MADE_ANEW", "BootstrapObject", "objects"]
+__all__ = ["GENERATED_METADATA", "BootstrapObject", "objects"]
 
-MADE_ANEW = ("uid", "resourceVersion", "creationTimestamp", "selfLink")
+GENERATED_METADATA = ("uid", "resourceVersion", "creationTimestamp", "selfLink")
 """The metadata that each cluster makes for itself."""
 
 _DATA = Path(__file__).with_name("bootstrap.json")

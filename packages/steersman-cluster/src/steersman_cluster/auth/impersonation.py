@@ -48,7 +48,7 @@ class Impersonation:
 
         Raises the API server's 400 where only part of a user is named and its 403 where `user` may not do this.
         """
-        wanted = _wanted(headers)
+        wanted = _requested(headers)
         if wanted is None:
             return user
         first: APIError | None = None
@@ -112,7 +112,7 @@ class Impersonation:
         if not extra:
             return
         asked = Attributes(verb, _GROUP, "v1", "userextras")
-        if constrained and (wrong := _bad_extra(extra)):
+        if constrained and (wrong := _extra_error(extra)):
             raise forbidden_error(user, asked, wrong)
         if constrained and (len(extra) >= _MAX_SINGLE_CHECKS or sum(map(len, extra.values())) >= _MAX_SINGLE_CHECKS):
             everything = replace(asked, subresource="*", name="*")
@@ -154,7 +154,7 @@ def _completed(name: str, groups: Sequence[str]) -> tuple[str, ...]:
     return tuple(groups) if missing in groups else (*groups, missing)
 
 
-def _wanted(headers: Headers) -> User | None:
+def _requested(headers: Headers) -> User | None:
     name, uid, groups = "", "", list[str]()
     extra: dict[str, list[str]] = {}
     for header, value in headers.items():
@@ -174,12 +174,12 @@ def _wanted(headers: Headers) -> User | None:
                 pass
     if not name:
         if uid or groups or extra:
-            raise bad_request(f"requested {_go(uid, groups, extra)} without impersonating a user name")
+            raise bad_request(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
         return None
     return User(name, uid, tuple(groups), {key: tuple(values) for key, values in extra.items()})
 
 
-def _go(uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> str:
+def _go_user(uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> str:
     """A user without a name as Go prints it."""
     shown_groups = f"[]string{{{', '.join(map(quoted, groups))}}}" if groups else "[]string(nil)"
     items = (f"{quoted(key)}:[]string{{{', '.join(map(quoted, extra[key]))}}}" for key in sorted(extra))
@@ -187,7 +187,7 @@ def _go(uid: str, groups: Sequence[str], extra: Mapping[str, Sequence[str]]) -> 
     return f'&user.DefaultInfo{{Name:"", UID:{quoted(uid)}, Groups:{shown_groups}, Extra:{shown_extra}}}'
 
 
-def _bad_extra(extra: Mapping[str, Sequence[str]]) -> str:
+def _extra_error(extra: Mapping[str, Sequence[str]]) -> str:
     for key, values in extra.items():
         if not key:
             return "impersonating the empty string key in extra is not allowed"

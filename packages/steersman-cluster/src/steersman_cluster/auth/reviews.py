@@ -86,7 +86,7 @@ class Review:
             found = self._authenticator.authenticate_token(spec["token"], get_strings(spec, "audiences"))
         except (InvalidTokenError, APIError) as error:
             text = "invalid bearer token"
-            if self._authenticator.tokens.is_ours(spec["token"]):
+            if self._authenticator.tokens.is_service_account_token(spec["token"]):
                 text = f"[{text}, {error}]"
             status["error"] = text
         else:

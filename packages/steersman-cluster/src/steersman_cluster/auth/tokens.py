@@ -142,7 +142,7 @@ class TokenIssuer:
             }
         )
 
-    def is_ours(self, token: str) -> bool:
+    def is_service_account_token(self, token: str) -> bool:
         """Return whether a text claims to be a ServiceAccount's token; nothing is verified."""
         claims = unverified(token)
         return claims is not None and claims.get("iss") in (self.issuer, _LEGACY_ISSUER)
@@ -166,7 +166,9 @@ class TokenIssuer:
         meant = claims.get("aud") or ()
         matching = _common(wanted, (meant,) if isinstance(meant, str) else meant)
         if not matching:
-            raise InvalidTokenError(f"token audiences {_go(meant)} is invalid for the target audiences {_go(wanted)}")
+            raise InvalidTokenError(
+                f"token audiences {_go_slice(meant)} is invalid for the target audiences {_go_slice(wanted)}"
+            )
         return VerifiedToken(self._bound_user(claims), matching)
 
     def _bound_user(self, claims: Object) -> User:
@@ -259,5 +261,5 @@ def _common(wanted: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
     return tuple(audience for audience in wanted if audience in offered)
 
 
-def _go(values: Sequence[str]) -> str:
+def _go_slice(values: Sequence[str]) -> str:
     return f"[{' '.join(json.dumps(value) for value in values)}]"

@@ -46,7 +46,7 @@ def merge(path: Path, source: Path, context: str) -> None:
     target = {"cluster": context, "user": context, "namespace": "default", "extensions": mark}
     with _locked(path) as real:
         document = _read(real)
-        _refuse_strangers(document, context, path)
+        _check_ownership(document, context, path)
         before = document.get("current-context") or ""
         if before and before != context:
             extension["before"] = before
@@ -68,7 +68,7 @@ def take_out(path: Path, context: str) -> None:
         with _locked(path) as real:
             document = _read(real)
             entries = _entries(document, "contexts", context)
-            if not entries or not _is_ours(entries[0].get("context")):
+            if not entries or not _is_managed(entries[0].get("context")):
                 return
             before = _marked(entries[0]["context"]).get("before") or ""
             for key in _LISTS:
@@ -80,8 +80,8 @@ def take_out(path: Path, context: str) -> None:
         return
 
 
-def _refuse_strangers(document: dict[str, Any], context: str, path: Path) -> None:
-    ours = any(_is_ours(entry.get("context")) for entry in _entries(document, "contexts", context))
+def _check_ownership(document: dict[str, Any], context: str, path: Path) -> None:
+    ours = any(_is_managed(entry.get("context")) for entry in _entries(document, "contexts", context))
     for key, what in _LISTS.items():
         if _entries(document, key, context) and not ours:
             raise KubeconfigError(
@@ -109,7 +109,7 @@ def _marked(value: Any) -> dict[str, Any]:
     return {}
 
 
-def _is_ours(value: Any) -> bool:
+def _is_managed(value: Any) -> bool:
     return bool(_marked(value))
 
 

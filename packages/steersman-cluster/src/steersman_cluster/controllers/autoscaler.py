@@ -85,16 +85,16 @@ class _Reconcile:
             scale = await self.ctx.client.get_scale(view, target.name, namespace=self.hpa.metadata.namespace)
         except ApiError as problem:
             message = f"the HPA controller was unable to get the target's current scale: {problem}"
-            self._say("AbleToScale", "False", "FailedGetScale", message)
+            self._set_condition("AbleToScale", "False", "FailedGetScale", message)
             self.ctx.event("FailedGetScale", str(problem), type="Warning", action="Scale")
             return self._result(self.old.current_replicas or 0, self.old.desired_replicas, self.old.current_metrics)
-        self._say(
+        self._set_condition(
             "AbleToScale", "True", "SucceededGetScale", "the HPA controller was able to get the target's current scale"
         )
         present, least = scale.replicas, 1 if self.spec.min_replicas is None else self.spec.min_replicas
         if present == 0 and least != 0:
             message = "scaling is disabled since the replica count of the target is zero"
-            self._say("ScalingActive", "False", "ScalingDisabled", message)
+            self._set_condition("ScalingActive", "False", "ScalingDisabled", message)
             return self._result(scale.current_replicas, 0, ())
         proposals: tuple[Proposal, ...] = ()
         if present > self.spec.max_replicas:
@@ -106,7 +106,7 @@ class _Reconcile:
             if not proposals or (self.problems and max(proposals).replicas < present):
                 reason, message = self.problems[0] if self.problems else ("InvalidMetricSourceType", "no metrics")
                 told = f"the HPA was unable to compute the replica count: {message}"
-                self._say("ScalingActive", "False", reason, told)
+                self._set_condition("ScalingActive", "False", reason, told)
                 for reason, message in self.problems:
                     self.ctx.event(reason, message, type="Warning", action="Scale")
                 return self._result(scale.current_replicas, present, tuple(p.status for p in proposals))
@@ -118,12 +118,12 @@ class _Reconcile:
     def _decide(self, proposals: Sequence[Proposal], present: int, least: int) -> tuple[int, str]:
         best = max(proposals, key=lambda p: p.replicas)
         message = f"the HPA was able to successfully calculate a replica count from {best.metric}"
-        self._say("ScalingActive", "True", "ValidMetricFound", message)
+        self._set_condition("ScalingActive", "True", "ValidMetricFound", message)
         when, behavior = self.now.timestamp(), self.spec.behavior
         settled, reason, message = stabilised(best.replicas, present, behavior, self.history, when)
-        self._say("AbleToScale", "True", reason, message)
+        self._set_condition("AbleToScale", "True", reason, message)
         step = bounded(settled, present, least, self.spec.max_replicas, behavior, self.history, when)
-        self._say("ScalingLimited", str(step.limited), step.reason, step.message)
+        self._set_condition("ScalingLimited", str(step.limited), step.reason, step.message)
         why = f"{best.metric} above target" if step.replicas > present else "All metrics below target"
         return step.replicas, why
 
@@ -133,7 +133,7 @@ class _Reconcile:
         changes.append((self.now.timestamp(), abs(wanted - present)))
         del changes[:-100]
         message = f"the HPA controller was able to update the target scale to {wanted}"
-        self._say("AbleToScale", "True", "SucceededRescale", message)
+        self._set_condition("AbleToScale", "True", "SucceededRescale", message)
         self.ctx.event("SuccessfulRescale", f"New size: {wanted}; reason: {why}", action="Scale")
 
     async def _proposals(self, present: int, selector: str) -> tuple[Proposal, ...]:
@@ -224,7 +224,7 @@ class _Reconcile:
             MetricStatus(type="Resource", resource=ResourceMetricStatus(name=source.name, current=current)),
         )
 
-    def _say(self, type: str, status: str, reason: str, message: str) -> None:
+    def _set_condition(self, type: str, status: str, reason: str, message: str) -> None:
         known = next((c for c in self.conditions if c.type == type), None)
         same = known is not None and known.status == status
         when = known.last_transition_time if known is not None and same else self.now.replace(microsecond=0)

@@ -38,7 +38,7 @@ from steersman_cluster.controllers.rollout_status import (
     seconds_to_deadline,
     with_condition,
 )
-from steersman_cluster.controllers.terminating_namespaces import namespace_leaves, quiet
+from steersman_cluster.controllers.terminating_namespaces import creation_error, is_namespace_terminating
 
 __all__ = ["register", "template_hash"]
 
@@ -48,7 +48,7 @@ def register(operator: Operator) -> None:
     operator.controller(
         owns=[ReplicaSet],
         reads=[Pod, Deployment],
-        watches=[Watch(ReplicaSet, to=to_matching(Deployment)), Watch(Pod, to=_to_recreated, where=_gone)],
+        watches=[Watch(ReplicaSet, to=to_matching(Deployment)), Watch(Pod, to=_to_recreated, where=_is_inactive)],
         workers=8,
         terminating=True,
     )(reconcile)
@@ -180,8 +180,8 @@ class Rollout:
             await self._resolve_collision(wanted)
             raise RequeueError(f"ReplicaSet {wanted.metadata.name} exists already", after=0.05) from None
         except ClientError as problem:
-            if namespace_leaves(problem):
-                raise quiet(problem) from None
+            if is_namespace_terminating(problem):
+                raise creation_error(problem) from None
             message = f'Failed to create new replica set "{wanted.metadata.name}": {problem}'
             ctx.event("ReplicaSetCreateError", message, type="Warning", action="Create")
             raise
@@ -288,7 +288,7 @@ class Rollout:
             self.status = with_condition(self.status, condition, self.ctx.now())
 
 
-def _gone(pod: Pod) -> bool:
+def _is_inactive(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Failed", "Succeeded")
 
 

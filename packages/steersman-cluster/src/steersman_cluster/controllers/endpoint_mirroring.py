@@ -17,7 +17,7 @@ from steersman.k8s.core_v1 import EndpointAddress, EndpointSubset
 from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
 from steersman.models import MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
 __all__ = ["MANAGER", "Mirror", "mirrors_of", "register"]
 
@@ -146,7 +146,7 @@ async def _write(endpoints: Endpoints, known: EndpointSlice | None, mirror: Mirr
     except (NotFound, Conflict) as problem:
         raise RequeueError(str(problem), after=0.1) from None
     except Forbidden as problem:
-        if not namespace_leaves(problem):
+        if not is_namespace_terminating(problem):
             raise
 
 

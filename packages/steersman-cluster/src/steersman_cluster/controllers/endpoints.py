@@ -18,7 +18,7 @@ from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPor
 from steersman.models import Key, MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.pods import is_ready, phase_of
-from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
 __all__ = ["endpoint_of", "port_number", "register", "slices_for", "subsets_for"]
 
@@ -163,7 +163,7 @@ async def _put_slice(
             generate_name=f"{service.metadata.name}-", namespace=service.metadata.namespace, labels=labels
         )
         made = EndpointSlice(metadata=metadata, address_type=family, ports=ports, endpoints=endpoints)
-        await _quietly(ctx.create(made))
+        await _ignore_conflict(ctx.create(made))
     elif (known.endpoints, known.metadata.labels) != (endpoints, labels) or not _same_ports(known.ports, ports):
         removed = {key: None for key in known.metadata.labels if key not in labels}
         body = {
@@ -171,10 +171,10 @@ async def _put_slice(
             "endpoints": [*map(to_dict, endpoints)],
             "ports": [*map(to_dict, ports)],
         }
-        await _quietly(ctx.patch(known, MergePatch(body)))
+        await _ignore_conflict(ctx.patch(known, MergePatch(body)))
 
 
-async def _quietly(write: Any) -> None:
+async def _ignore_conflict(write: Any) -> None:
     """Await a write; ignore a conflict, and a refusal because the Service is terminating."""
     try:
         await write
@@ -183,7 +183,7 @@ async def _quietly(write: Any) -> None:
     except Conflict as problem:
         raise RequeueError(str(problem), after=0.1) from None
     except Forbidden as problem:
-        if not namespace_leaves(problem):
+        if not is_namespace_terminating(problem):
             raise
 
 
@@ -230,14 +230,14 @@ async def reconcile_endpoints(service: Service, ctx: Context) -> None:
     known = ctx.get(Endpoints, service.metadata.name)
     if known is None:
         metadata = ObjectMeta(name=service.metadata.name, namespace=service.metadata.namespace, labels=labels)
-        await _quietly(ctx.create(Endpoints(metadata=metadata, subsets=subsets), owned=False))
+        await _ignore_conflict(ctx.create(Endpoints(metadata=metadata, subsets=subsets), owned=False))
     elif known.subsets != subsets or known.metadata.labels != labels:
         removed = {key: None for key in known.metadata.labels if key not in labels}
         body = {
             "metadata": {"uid": known.metadata.uid, "labels": {**labels, **removed}},
             "subsets": [*map(to_dict, subsets)],
         }
-        await _quietly(ctx.patch(known, MergePatch(body)))
+        await _ignore_conflict(ctx.patch(known, MergePatch(body)))
 
 
 async def delete_endpoints_without_service(endpoints: Endpoints, ctx: Context) -> None:

@@ -24,10 +24,10 @@ from steersman_cluster.controllers.ownership import (
     FOREGROUND,
     ORPHAN,
     OwnerState,
-    judge,
     references_without,
     state_of,
     unblocked,
+    verdict_of,
 )
 
 __all__ = ["Collector", "register"]
@@ -100,12 +100,12 @@ class Collector:
         found, failed = await served_kinds(ctx.client)
         wanted = {s.group_resource: s for s in found if s.verbs >= _NEEDED and s.group_resource not in _IGNORED}
         for name in [n for n in self._kinds if n not in wanted and not failed]:
-            self._leave(name)
+            self._remove_kind(name)
         for name, served in wanted.items():
             if name not in self._kinds:
-                self._enter(name, served)
+                self._add_kind(name, served)
 
-    def _enter(self, name: tuple[str, str], served: Served) -> None:
+    def _add_kind(self, name: tuple[str, str], served: Served) -> None:
         known = set(self._cache.informers)
         informer = self._cache.informer(served.view)
 
@@ -116,7 +116,7 @@ class Collector:
         self._by_name[served.view.info.group, served.view.info.kind] = name
         informer.add_handler(handler)
 
-    def _leave(self, name: tuple[str, str]) -> None:
+    def _remove_kind(self, name: tuple[str, str]) -> None:
         kind = self._kinds.pop(name)
         self._by_name.pop((kind.view.info.group, kind.view.info.kind), None)
         kind.informer.remove_handler(kind.handler)
@@ -156,7 +156,7 @@ class Collector:
             except QueueClosedError:
                 return
             try:
-                await self._look(item)
+                await self._attempt_to_delete(item)
             except (ClientError, LookupError) as problem:
                 wait = self._queue.fail(item)
                 _log.debug("collection_retried", item=str(item), problem=str(problem), seconds=wait)
@@ -166,7 +166,7 @@ class Collector:
             else:
                 self._queue.done(item)
 
-    async def _look(self, item: Item) -> None:
+    async def _attempt_to_delete(self, item: Item) -> None:
         kind = self._kinds.get((item.group, item.plural))
         entry = kind.informer.get(item.key) if kind is not None else None
         if kind is None or entry is None:
@@ -181,7 +181,7 @@ class Collector:
         states = {o.uid: await self._state(o, metadata.namespace) for o in metadata.owner_references}
         waits = OwnerState.WAITING in states.values()
         dependents = [dependent for _, dependent in self._dependents(metadata.uid)] if waits else []
-        verdict = judge(metadata, states, has_dependents=bool(dependents), in_circle=any(map(_waits, dependents)))
+        verdict = verdict_of(metadata, states, has_dependents=bool(dependents), in_circle=any(map(_waits, dependents)))
         try:
             if verdict.unblock:
                 await self._unblock(kind.view, metadata)

@@ -103,7 +103,7 @@ def indexed_pod(job: Job, index: int, replaced: Pod | None = None) -> Pod:
     source = EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{INDEX}']"))
     variable = EnvVar(name="JOB_COMPLETION_INDEX", value_from=source)
 
-    def told(container: Container) -> Container:
+    def with_variable(container: Container) -> Container:
         known = any(v.name == variable.name for v in container.env)
         return container if known else replace(container, env=(*container.env, variable))
 
@@ -121,8 +121,8 @@ def indexed_pod(job: Job, index: int, replaced: Pod | None = None) -> Pod:
         spec=replace(
             pod.spec,
             hostname=f"{job.metadata.name}-{index}",
-            containers=tuple(map(told, pod.spec.containers)),
-            init_containers=tuple(map(told, pod.spec.init_containers)),
+            containers=tuple(map(with_variable, pod.spec.containers)),
+            init_containers=tuple(map(with_variable, pod.spec.init_containers)),
         ),
     )
 

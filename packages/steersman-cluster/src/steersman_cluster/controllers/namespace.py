@@ -49,17 +49,17 @@ class Remaining(NamedTuple):
 
 def register(operator: Operator) -> None:
     """Declare the controller."""
-    operator.controller(where=_is_leaving, terminating=True, workers=8)(reconcile)
+    operator.controller(where=_is_terminating, terminating=True, workers=8)(reconcile)
 
 
-def _is_leaving(namespace: Namespace) -> bool:
+def _is_terminating(namespace: Namespace) -> bool:
     return namespace.metadata.deletion_timestamp is not None
 
 
 async def reconcile(namespace: Namespace, ctx: Context) -> Result | None:
     """Delete the objects in a namespace, and finalize it when nothing is left."""
     finalizers = namespace.spec.finalizers
-    if not _is_leaving(namespace) or FINALIZER not in finalizers:
+    if not _is_terminating(namespace) or FINALIZER not in finalizers:
         return None
     kinds, undiscovered = await served_kinds(ctx.client)
     mine = [k for k in kinds if k.view.info.namespaced and {"delete", "list"} <= k.verbs]

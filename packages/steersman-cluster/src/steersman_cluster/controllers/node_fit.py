@@ -21,18 +21,18 @@ __all__ = [
     "Placed",
     "affinity_problem",
     "anti_affinity_problem",
+    "fits_empty_node",
     "has_anti_affinity",
     "host_ports_of",
-    "is_for_want_of_room",
+    "is_shortage",
     "node_problem",
+    "pod_affinity_score",
     "port_problem",
     "preference",
     "requests_of",
     "selects_node",
-    "sociability",
     "tolerates",
     "untolerated",
-    "would_fit_alone",
 ]
 
 Amounts = Mapping[str, int]
@@ -150,12 +150,12 @@ def node_problem(pod: Pod, node: Node, used: Amounts, wants: Amounts) -> str:
     return ""
 
 
-def is_for_want_of_room(problem: str) -> bool:
+def is_shortage(problem: str) -> bool:
     """Return whether a problem of a node is one that goes when Pods go."""
     return problem.startswith(("Insufficient ", "Too many pods"))
 
 
-def would_fit_alone(node: Node, wants: Amounts) -> bool:
+def fits_empty_node(node: Node, wants: Amounts) -> bool:
     """Return whether an empty node has the resources that a Pod requests."""
     allocatable = _milli(node.status.allocatable)
     return all(amount <= allocatable.get(name, 0) for name, amount in wants.items())
@@ -226,7 +226,7 @@ def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
     return ""
 
 
-def sociability(pod: Pod, node: Node, others: Iterable[Placed]) -> int:
+def pod_affinity_score(pod: Pod, node: Node, others: Iterable[Placed]) -> int:
     """Return the score of preferred affinity between Pods: the weights of affinity minus those of anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None:

@@ -18,7 +18,7 @@ from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.node_fit import tolerates
 from steersman_cluster.controllers.pods import NODE_INDEX, is_ready, phase_of
 
-__all__ = ["leaves_at", "register", "taints_for"]
+__all__ = ["evicted_at", "register", "taints_for"]
 
 LEASES = "kube-node-lease"
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -29,14 +29,14 @@ _PRESSURE = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_OURS = {NOT_READY, UNREACHABLE, "node.kubernetes.io/unschedulable", *_PRESSURE.values()}
+_MANAGED_TAINTS = {NOT_READY, UNREACHABLE, "node.kubernetes.io/unschedulable", *_PRESSURE.values()}
 
 
 def register(operator: Operator, *, grace: float = 50.0) -> None:
     """Declare the controllers; a node is silent when its Lease was not renewed for `grace` seconds."""
 
     async def watch_over(node: Node, ctx: Context) -> Result:
-        return await _watch_over(node, ctx, grace)
+        return await _check_heartbeat(node, ctx, grace)
 
     operator.controller(name="node-lifecycle", reads=[Pod], watches=[Watch(Lease, to=_to_node)])(watch_over)
     operator.controller(name="taint-eviction", watches=[Watch(Node, to=_to_pods)], reads=[Pod], where=_is_placed)(evict)
@@ -79,10 +79,10 @@ def taints_for(node: Node, ready: str, now: datetime) -> list[Taint]:
         or Taint(key=key, effect=effect, time_added=now.replace(microsecond=0) if effect == "NoExecute" else None)
         for key, effect in keys
     ]
-    return [*(t for t in present if t.key not in _OURS), *mine]
+    return [*(t for t in present if t.key not in _MANAGED_TAINTS), *mine]
 
 
-async def _watch_over(node: Node, ctx: Context, grace: float) -> Result:
+async def _check_heartbeat(node: Node, ctx: Context, grace: float) -> Result:
     now = ctx.now()
     lease = ctx.get(Lease, node.metadata.name, namespace=LEASES)
     renewed: Any = lease.spec.renew_time if lease is not None else None
@@ -132,7 +132,7 @@ async def _mark_pods(node: Node, ctx: Context, now: datetime) -> None:
             await ctx.patch(pod, StrategicMergePatch(body), subresource="status")
 
 
-def leaves_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | None:
+def evicted_at(pod: Pod, taints: Sequence[Taint], now: datetime) -> datetime | None:
     """Return when a Pod has to leave its node: now, later, or never (`None`)."""
     tolerations = pod.spec.tolerations
     ends: list[datetime] = []
@@ -153,7 +153,7 @@ async def evict(pod: Pod, ctx: Context) -> Result | None:
     node = ctx.get(Node, pod.spec.node_name) if pod.spec.node_name else None
     if node is None or phase_of(pod) in ("Succeeded", "Failed"):
         return None
-    at = leaves_at(pod, node.spec.taints, ctx.now())
+    at = evicted_at(pod, node.spec.taints, ctx.now())
     if at is None:
         return None
     left = (at - ctx.now()).total_seconds()

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from steersman.controller.ownership import wire_reference
 from steersman.models import ObjectMeta, OwnerReference
 
-__all__ = ["FOREGROUND", "ORPHAN", "OwnerState", "Verdict", "judge", "references_without", "state_of", "unblocked"]
+__all__ = ["FOREGROUND", "ORPHAN", "OwnerState", "Verdict", "references_without", "state_of", "unblocked", "verdict_of"]
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -42,7 +42,7 @@ def state_of(owner: ObjectMeta | None, uid: str) -> OwnerState:
     return OwnerState.WAITING if waits else OwnerState.SOLID
 
 
-def judge(
+def verdict_of(
     obj: ObjectMeta, states: Mapping[str, OwnerState], *, has_dependents: bool, in_circle: bool = False
 ) -> Verdict:
     """Decide about a dependent: a solid owner keeps it; without one it is deleted as its finalizers require.

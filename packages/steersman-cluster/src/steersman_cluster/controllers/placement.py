@@ -15,9 +15,9 @@ from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models.selectors import from_label_selector
 from steersman_cluster.controllers import node_fit
 from steersman_cluster.controllers.node_fit import Amounts, requests_of
-from steersman_cluster.controllers.topology_spread import Bound, Spread, default_crowd
+from steersman_cluster.controllers.topology_spread import Bound, Spread, default_spread_scores
 
-__all__ = ["NOT_HELPFUL", "Placement", "Problem", "Victims", "cheapest", "priority_of", "unplaced"]
+__all__ = ["NOT_HELPFUL", "Placement", "Problem", "Victims", "least_disruptive", "priority_of", "unplaced"]
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -71,14 +71,14 @@ class Placement:
         self._wants = requests_of(pod)
         self._ports = node_fit.host_ports_of(pod)
         self._exclusive = exclusive
-        self._default_crowd = default_crowd(nodes, peers or {})
+        self._default_spread_scores = default_spread_scores(nodes, peers or {})
         self._labels = {node.metadata.name: node.metadata.labels for node in nodes}
         affinity = pod.spec.affinity
-        self._sociable = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
-        self._choosy = self._sociable or bool(pod.spec.topology_spread_constraints)
+        self._has_pod_affinity = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
+        self._scores_nodes = self._has_pod_affinity or bool(pod.spec.topology_spread_constraints)
         self._list = bound
         self._known: Sequence[Bound] | None = None
-        self._spread = Spread(pod, nodes, self._bound) if self._choosy else None
+        self._spread = Spread(pod, nodes, self._bound) if self._scores_nodes else None
 
     @property
     def _bound(self) -> Sequence[Bound]:
@@ -96,14 +96,14 @@ class Placement:
                 left.subtract(requests_of(pod))
             used = left
         if text := node_fit.node_problem(self.pod, node, used, self._wants):
-            return Problem(text, node_fit.is_for_want_of_room(text) and node_fit.would_fit_alone(node, self._wants))
+            return Problem(text, node_fit.is_shortage(text) and node_fit.fits_empty_node(node, self._wants))
         uids = {pod.metadata.uid for pod in gone}
         if self._ports and (text := self._port_problem(name, uids)):
             return Problem(text, might_fit=True)
         excluded = node_fit.anti_affinity_problem(
             self.pod, node, self._placed(item for item in self._exclusive if item[0].metadata.uid not in uids)
         )
-        if not self._choosy:
+        if not self._scores_nodes:
             return Problem(excluded, might_fit=True) if excluded else None
         spread, bound = self._spread, self._bound
         if gone:
@@ -111,7 +111,7 @@ class Placement:
             spread = Spread(self.pod, self.nodes, bound)
         if spread is not None and (text := spread.problem(node)):
             return Problem(text, not text.endswith(")"))
-        if self._sociable and (text := node_fit.affinity_problem(self.pod, node, self._placed(bound))):
+        if self._has_pod_affinity and (text := node_fit.affinity_problem(self.pod, node, self._placed(bound))):
             return Problem(text, "anti-affinity" in text)
         return Problem(excluded, might_fit=True) if excluded else None
 
@@ -124,13 +124,13 @@ class Placement:
 
     def best(self, nodes: Iterable[Node]) -> str:
         """The name of the best of some nodes that all can take the Pod; the least loaded where all else is equal."""
-        others = self._placed(self._bound) if self._sociable else ()
+        others = self._placed(self._bound) if self._has_pod_affinity else ()
 
         def rank(node: Node) -> tuple[int, int, float, str]:
-            liked = node_fit.preference(self.pod, node) + node_fit.sociability(self.pod, node, others)
-            crowd = self._spread.crowd(node) if self._spread is not None else 0
-            crowd += self._default_crowd.get(node.metadata.name, 0)
-            return -liked, crowd, self._used(node.metadata.name).get("pods", 0), node.metadata.name
+            preferred = node_fit.preference(self.pod, node) + node_fit.pod_affinity_score(self.pod, node, others)
+            spread_score = self._spread.spread_score(node) if self._spread is not None else 0
+            spread_score += self._default_spread_scores.get(node.metadata.name, 0)
+            return -preferred, spread_score, self._used(node.metadata.name).get("pods", 0), node.metadata.name
 
         return min(rank(node) for node in nodes)[-1]
 
@@ -142,7 +142,7 @@ class Placement:
             return NO_VICTIMS
         if (problem := self.problem(node, below)) is not None:
             return problem.text
-        below.sort(key=_unimportance)
+        below.sort(key=_descending_priority)
         protected = _protected(below, budgets)
         gone = list(below)
         broken = 0
@@ -155,23 +155,23 @@ class Placement:
         return Victims(node.metadata.name, gone, broken)
 
 
-def cheapest(found: Sequence[Victims]) -> Victims | None:
+def least_disruptive(found: Sequence[Victims]) -> Victims | None:
     """The victims that are missed the least."""
 
-    def price(victims: Victims) -> tuple[int, int, int, int, float]:
+    def disruption(victims: Victims) -> tuple[int, int, int, int, float]:
         priorities = [priority_of(pod) for pod in victims.pods]
         top = max(priorities)
         first = min(_started(pod) for pod in victims.pods if priority_of(pod) == top)
         return victims.broken, top, sum(n + 2**31 for n in priorities), len(priorities), -first.timestamp()
 
-    return min(found, key=price, default=None)
+    return min(found, key=disruption, default=None)
 
 
 def _started(pod: Pod) -> datetime:
     return pod.status.start_time or _MAX_TIME
 
 
-def _unimportance(pod: Pod) -> tuple[int, datetime]:
+def _descending_priority(pod: Pod) -> tuple[int, datetime]:
     return -priority_of(pod), _started(pod)
 
 

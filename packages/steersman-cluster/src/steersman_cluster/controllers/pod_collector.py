@@ -29,7 +29,7 @@ _NODE_GONE: Final = {
     "reason": "DeletionByPodGC",
     "message": "PodGC: node no longer exists",
 }
-_BEGINNING: Final = datetime.fromtimestamp(0, UTC)
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def register(
@@ -93,7 +93,7 @@ def excess_terminated(pods: Iterable[Pod], threshold: int) -> list[Pod]:
     terminated.sort(
         key=lambda pod: (
             not (pod.status.phase == "Failed" and pod.status.reason == "Evicted"),
-            pod.metadata.creation_timestamp or _BEGINNING,
+            pod.metadata.creation_timestamp or _EPOCH,
             pod.metadata.name,
         )
     )

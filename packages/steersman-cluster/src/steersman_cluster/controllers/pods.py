@@ -38,7 +38,7 @@ ORPHANS = "orphans"
 """Index objects without a controller by namespace, as candidates for adoption."""
 UNBOUND = "<none>"
 
-_BEGINNING = datetime.fromtimestamp(0, UTC)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
@@ -114,7 +114,7 @@ def deletion_order(pods: Iterable[Pod], peers: Mapping[str, int], now: datetime)
             -peers.get(node or "", 0),
             _age(ready_since(pod), now) if ready else 0,  # by powers of two, so that the choice is spread
             -max((c.restart_count or 0 for c in pod.status.container_statuses), default=0),
-            -(pod.metadata.creation_timestamp or _BEGINNING).timestamp(),
+            -(pod.metadata.creation_timestamp or _EPOCH).timestamp(),
             pod.metadata.name,
         )
 

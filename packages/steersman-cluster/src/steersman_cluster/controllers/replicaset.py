@@ -28,7 +28,7 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
-from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
 __all__ = ["RETRY_SECONDS", "in_batches", "register", "replica_failure", "replica_set_status", "scale_pods"]
 
@@ -104,7 +104,7 @@ async def in_batches(count: int, create: Callable[[], Awaitable[None]]) -> Clien
             if isinstance(result, AlreadyExists):
                 continue
             if isinstance(result, ClientError):
-                return None if namespace_leaves(result) else result
+                return None if is_namespace_terminating(result) else result
             if isinstance(result, BaseException):
                 raise result
         done, size = done + batch, size * 2

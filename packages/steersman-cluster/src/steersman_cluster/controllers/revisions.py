@@ -19,7 +19,7 @@ from steersman.k8s.core_v1 import PodTemplateSpec
 from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
 from steersman.operator import Context
 from steersman_cluster.controllers.adoption import claimed
-from steersman_cluster.controllers.terminating_namespaces import quiet
+from steersman_cluster.controllers.terminating_namespaces import creation_error
 
 __all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "revision_hash", "template_of"]
 
@@ -27,7 +27,7 @@ REVISION_LABEL = "controller-revision-hash"
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _FNV_OFFSET: Final = 2166136261
 _FNV_PRIME: Final = 16777619
-_BEGINNING = datetime.fromtimestamp(0, UTC)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def revision_hash(data: bytes, collisions: int) -> str:
@@ -43,7 +43,7 @@ def revision_hash(data: bytes, collisions: int) -> str:
 
 def by_revision(revision: ControllerRevision) -> tuple[int, datetime, str]:
     """The order of a history."""
-    return revision.revision, revision.metadata.creation_timestamp or _BEGINNING, revision.metadata.name
+    return revision.revision, revision.metadata.creation_timestamp or _EPOCH, revision.metadata.name
 
 
 def data_of(template: PodTemplateSpec) -> dict[str, Any]:
@@ -96,7 +96,7 @@ async def current_revision(
     try:
         created = await ctx.create(made)
     except Forbidden as problem:
-        raise quiet(problem) from problem
+        raise creation_error(problem) from problem
     except AlreadyExists:
         found = await ctx.fetch(ControllerRevision, made.metadata.name)
         mine = found is not None and any(o.uid == owner.metadata.uid for o in found.metadata.owner_references)

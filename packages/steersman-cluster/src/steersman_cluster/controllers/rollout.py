@@ -20,10 +20,9 @@ __all__ = [
     "MAX",
     "REVISION",
     "REVISION_HISTORY",
-    "Fences",
+    "RolloutLimits",
     "active",
     "annotations_for",
-    "fences",
     "is_saturated",
     "is_scaling_event",
     "new_set_of",
@@ -32,6 +31,7 @@ __all__ = [
     "proportional_sizes",
     "replicas_of",
     "revision_of",
+    "rollout_limits",
     "same_template",
     "total",
 ]
@@ -52,7 +52,7 @@ _NOT_COPIED = frozenset(
     )
 )
 _HISTORY_LENGTH = 2000
-_BEGINNING = datetime.fromtimestamp(0, UTC)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def replicas_of(obj: Deployment | ReplicaSet) -> int:
@@ -71,7 +71,7 @@ def active(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
 
 
 def by_age(rs: ReplicaSet) -> tuple[datetime, str]:
-    return rs.metadata.creation_timestamp or _BEGINNING, rs.metadata.name
+    return rs.metadata.creation_timestamp or _EPOCH, rs.metadata.name
 
 
 def revision_of(rs: ReplicaSet) -> int:
@@ -80,18 +80,18 @@ def revision_of(rs: ReplicaSet) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-class Fences(NamedTuple):
+class RolloutLimits(NamedTuple):
     """The numbers of Pods that a rollout may have above and below the desired number."""
 
     surge: int
     unavailable: int
 
 
-def fences(d: Deployment) -> Fences:
+def rollout_limits(d: Deployment) -> RolloutLimits:
     """The limits of a rolling update as numbers; both 0 for other strategies."""
     strategy, replicas = d.spec.strategy, replicas_of(d)
     if strategy.type != "RollingUpdate":
-        return Fences(0, 0)
+        return RolloutLimits(0, 0)
     rolling = strategy.rolling_update
     surge_text: IntOrString = rolling.max_surge if rolling and rolling.max_surge is not None else 0
     down_text: IntOrString = rolling.max_unavailable if rolling and rolling.max_unavailable is not None else 0
@@ -99,7 +99,7 @@ def fences(d: Deployment) -> Fences:
     unavailable = scaled_value(down_text, replicas, round_up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1  # percentages of few replicas round to nothing, and nothing would ever move
-    return Fences(surge, min(unavailable, replicas))
+    return RolloutLimits(surge, min(unavailable, replicas))
 
 
 def same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
@@ -125,7 +125,7 @@ def new_size(d: Deployment, sets: Sequence[ReplicaSet], new: int) -> int:
         return wanted
     if new >= wanted:
         return wanted
-    room = wanted + fences(d).surge - total(sets)
+    room = wanted + rollout_limits(d).surge - total(sets)
     return new + max(0, min(room, wanted - new))
 
 
@@ -133,7 +133,7 @@ def old_sizes(d: Deployment, old: Sequence[ReplicaSet], new: ReplicaSet) -> dict
     """The sizes that old ReplicaSets may shrink to now: first replicas that do not serve, then the oldest sets."""
     sizes = {rs.metadata.name: replicas_of(rs) for rs in sorted(active(old), key=by_age)}
     available = {rs.metadata.name: rs.status.available_replicas or 0 for rs in old}
-    least = replicas_of(d) - fences(d).unavailable
+    least = replicas_of(d) - rollout_limits(d).unavailable
     starting = replicas_of(new) - (new.status.available_replicas or 0)
     budget = sum(sizes.values()) + replicas_of(new) - least - starting
     for name, size in sizes.items():
@@ -170,7 +170,7 @@ def proportional_sizes(d: Deployment, sets: Sequence[ReplicaSet]) -> dict[str, i
     leaves over.
     """
     wanted = replicas_of(d)
-    allowed = wanted + fences(d).surge if wanted > 0 else 0
+    allowed = wanted + rollout_limits(d).surge if wanted > 0 else 0
     to_add = allowed - total(active(sets))
     newest_first = to_add > 0
     ordered = sorted(active(sets), key=by_age, reverse=newest_first)
@@ -198,7 +198,7 @@ def _share(d: Deployment, rs: ReplicaSet) -> int:
     before = int(text) if text.isdecimal() and int(text) else d.status.replicas or 0
     if not before:
         return 0
-    scaled = replicas_of(rs) * (replicas_of(d) + fences(d).surge) / before
+    scaled = replicas_of(rs) * (replicas_of(d) + rollout_limits(d).surge) / before
     return int(scaled + 0.5) - replicas_of(rs)
 
 
@@ -220,4 +220,4 @@ def annotations_for(d: Deployment, rs: Mapping[str, str], revision: int, *, exis
 
 def size_annotations(d: Deployment) -> dict[str, str]:
     """Return the annotations with the size of the Deployment for which a ReplicaSet was scaled."""
-    return {DESIRED: str(replicas_of(d)), MAX: str(replicas_of(d) + fences(d).surge)}
+    return {DESIRED: str(replicas_of(d)), MAX: str(replicas_of(d) + rollout_limits(d).surge)}

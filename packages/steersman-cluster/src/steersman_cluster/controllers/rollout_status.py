@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from steersman.k8s import Deployment, ReplicaSet
 from steersman.k8s.apps_v1 import DeploymentCondition, DeploymentStatus
 from steersman.models import replace
-from steersman_cluster.controllers.rollout import fences, replicas_of, total
+from steersman_cluster.controllers.rollout import replicas_of, rollout_limits, total
 
 __all__ = ["deployment_status", "is_complete", "seconds_to_deadline", "with_condition"]
 
@@ -45,19 +45,19 @@ def deployment_status(
     result = with_condition(result, _availability(d, available), now)
     if not estimate:
         return result
-    result = _judged(d, new, result, now)
+    result = _with_progress(d, new, result, now)
     return _with_failures(result, sets, new, now)
 
 
 def _availability(d: Deployment, available: int) -> DeploymentCondition:
-    if available >= replicas_of(d) - fences(d).unavailable:
+    if available >= replicas_of(d) - rollout_limits(d).unavailable:
         return _condition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
     return _condition(
         "Available", "False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."
     )
 
 
-def _judged(d: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: datetime) -> DeploymentStatus:
+def _with_progress(d: Deployment, new: ReplicaSet | None, status: DeploymentStatus, now: datetime) -> DeploymentStatus:
     """Return `status` with the conditions of the rollout's progress."""
     known = condition_of(status, "Progressing")
     if not _has_deadline(d):

@@ -18,11 +18,18 @@ from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatc
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
 from steersman_cluster.controllers.node_fit import Amounts, has_anti_affinity, requests_of
-from steersman_cluster.controllers.placement import NOT_HELPFUL, Placement, Victims, cheapest, priority_of, unplaced
+from steersman_cluster.controllers.placement import (
+    NOT_HELPFUL,
+    Placement,
+    Victims,
+    least_disruptive,
+    priority_of,
+    unplaced,
+)
 from steersman_cluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
 from steersman_cluster.controllers.topology_spread import Bound, PodGroup, group_of
 
-__all__ = ["Ledger", "Scheduler", "register"]
+__all__ = ["NodeUsage", "Scheduler", "register"]
 
 NAME = "default-scheduler"
 NOT_ELIGIBLE = "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
@@ -30,18 +37,18 @@ _PREEMPTED = "PreemptionByScheduler"
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
-class Ledger:
+class NodeUsage:
     """The requests of the Pods on each node, by the uid of the Pod."""
 
     def __init__(self) -> None:
-        self._booked: dict[str, tuple[str, Amounts, PodGroup | None]] = {}
+        self._pods: dict[str, tuple[str, Amounts, PodGroup | None]] = {}
         self._groups: dict[PodGroup, Counter[str]] = {}
         self._used: dict[str, Counter[str]] = {}
         self.exclusive: dict[str, Bound] = {}
         """The bound Pods with required anti-affinity, by uid."""
 
     def __contains__(self, uid: object) -> bool:
-        return uid in self._booked
+        return uid in self._pods
 
     def used(self, node: str) -> Amounts:
         """Return the resources that the Pods of a node request."""
@@ -49,33 +56,33 @@ class Ledger:
 
     def node_of(self, pod: Pod) -> str:
         """The node that a Pod has, or is about to have."""
-        return pod.spec.node_name or self._booked.get(pod.metadata.uid, ("",))[0]
+        return pod.spec.node_name or self._pods.get(pod.metadata.uid, ("",))[0]
 
     def peers(self, pod: Pod) -> Mapping[str, int]:
         """The number of Pods of the same group on each node."""
         group = group_of(pod)
         return self._groups.get(group, {}) if group is not None else {}
 
-    def book(self, uid: str, node: str, amounts: Amounts, group: PodGroup | None = None) -> None:
+    def add(self, uid: str, node: str, amounts: Amounts, group: PodGroup | None = None) -> None:
         """Count a Pod on a node, instead of where it was counted before."""
-        if self._booked.get(uid, ("",))[0] == node:
+        if self._pods.get(uid, ("",))[0] == node:
             return
-        self.release(uid)
-        self._booked[uid] = node, amounts, group
+        self.remove(uid)
+        self._pods[uid] = node, amounts, group
         if group is not None:
             self._groups.setdefault(group, Counter())[node] += 1
         self._used.setdefault(node, Counter()).update(amounts)
 
-    def release(self, uid: str) -> None:
+    def remove(self, uid: str) -> None:
         """Remove the booking of a Pod."""
         self.exclusive.pop(uid, None)
-        if (known := self._booked.pop(uid, None)) is not None:
+        if (known := self._pods.pop(uid, None)) is not None:
             node, amounts, group = known
             self._used[node].subtract(amounts)
             if group is not None:
-                self._leave(group, node)
+                self._remove_from_group(group, node)
 
-    def _leave(self, group: PodGroup, node: str) -> None:
+    def _remove_from_group(self, group: PodGroup, node: str) -> None:
         counts = self._groups[group]
         counts[node] -= 1
         if not counts[node]:
@@ -86,17 +93,17 @@ class Ledger:
     def follow(self, change: Change) -> None:
         """Keep up with the watch; a handler of the Pods' informer."""
         if change.new is None:
-            self.release(change.entry.uid)
+            self.remove(change.entry.uid)
             return
         pod = change.new.object(Pod)
         if phase_of(pod) in ("Succeeded", "Failed"):
-            self.release(change.new.uid)
+            self.remove(change.new.uid)
         elif pod.spec.node_name:
             self.count(pod, pod.spec.node_name)
 
     def count(self, pod: Pod, node: str) -> None:
         """Book a Pod on a node."""
-        self.book(pod.metadata.uid, node, requests_of(pod), group_of(pod))
+        self.add(pod.metadata.uid, node, requests_of(pod), group_of(pod))
         if has_anti_affinity(pod):
             self.exclusive[pod.metadata.uid] = pod, node
 
@@ -105,12 +112,12 @@ class Scheduler:
     """Reconciles Pods that have no node."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.usage = NodeUsage()
         self._nominated: dict[str, tuple[Pod, str]] = {}
 
     async def start(self, ctx: Context) -> None:
         """Fill the ledger before the first decision."""
-        ctx.cache.informer(Pod).add_handler(self.ledger.follow)
+        ctx.cache.informer(Pod).add_handler(self.usage.follow)
         ctx.cache.informer(Pod).add_handler(self._follow)
 
     def _follow(self, change: Change) -> None:
@@ -124,12 +131,12 @@ class Scheduler:
             return
         if (gates := pod.spec.scheduling_gates) and gates:
             return
-        if pod.metadata.uid in self.ledger:
+        if pod.metadata.uid in self.usage:
             return  # it is bound, and the watch has not delivered that yet: its own booking must not keep it out
         missing, waiting = self._claims(pod, ctx)
         node, message, victims = (None, missing, None) if missing else self.place(pod, ctx)
         if node is None:
-            if victims is not None and self._waits_for_room(pod, ctx):
+            if victims is not None and self._waits_for_capacity(pod, ctx):
                 return
             if victims is not None:
                 await self._preempt(pod, victims, ctx)
@@ -138,11 +145,11 @@ class Scheduler:
         if waiting:
             await _select_node(waiting, node, ctx)  # their binding brings the Pod back here
             return
-        self.ledger.count(pod, node)
+        self.usage.count(pod, node)
         try:
             await _bind(pod, node, ctx)
         except BaseException as problem:
-            self.ledger.release(pod.metadata.uid)
+            self.usage.remove(pod.metadata.uid)
             if isinstance(problem, Conflict | NotFound):
                 raise RequeueError(f"the Pod changed meanwhile: {problem}", after=0.2) from None
             raise
@@ -159,8 +166,8 @@ class Scheduler:
             nodes,
             lambda name: self._used(name, pod),
             lambda: self._bound(ctx),
-            tuple(self.ledger.exclusive.values()),
-            self.ledger.peers(pod),
+            tuple(self.usage.exclusive.values()),
+            self.usage.peers(pod),
         )
         problems = {node.metadata.name: placing.problem(node) for node in nodes}
         if fitting := [node for node in nodes if problems[node.metadata.name] is None]:
@@ -172,7 +179,7 @@ class Scheduler:
         budgets = ctx.list(PodDisruptionBudget, namespace=ALL_NAMESPACES)
         hopeful = [node for node in nodes if refused[node.metadata.name].might_fit]
         found = [placing.victims(node, budgets) for node in hopeful]
-        if (victims := cheapest([each for each in found if not isinstance(each, str)])) is not None:
+        if (victims := least_disruptive([each for each in found if not isinstance(each, str)])) is not None:
             return None, unplaced(len(nodes), texts, None), victims
         helped = Counter(each for each in found if isinstance(each, str))
         helped[NOT_HELPFUL] += len(nodes) - len(hopeful)
@@ -180,7 +187,7 @@ class Scheduler:
 
     def _used(self, node: str, pod: Pod) -> Amounts:
         """Return the requests on a node, with the reservations of Pods of at least the same priority."""
-        used = self.ledger.used(node)
+        used = self.usage.used(node)
         mine, uid = priority_of(pod), pod.metadata.uid
         kept = [p for p, at in self._nominated.values() if at == node and priority_of(p) >= mine]
         others = [p for p in kept if p.metadata.uid != uid]
@@ -192,10 +199,10 @@ class Scheduler:
         return total
 
     def _bound(self, ctx: Context) -> list[Bound]:
-        pods = ((pod, self.ledger.node_of(pod)) for pod in ctx.list(Pod, namespace=ALL_NAMESPACES))
+        pods = ((pod, self.usage.node_of(pod)) for pod in ctx.list(Pod, namespace=ALL_NAMESPACES))
         return [(pod, node) for pod, node in pods if node and phase_of(pod) not in ("Succeeded", "Failed")]
 
-    def _waits_for_room(self, pod: Pod, ctx: Context) -> bool:
+    def _waits_for_capacity(self, pod: Pod, ctx: Context) -> bool:
         """Return whether victims of this Pod's preemption are terminating."""
         node = pod.status.nominated_node_name
         if not node:
@@ -305,7 +312,7 @@ def _all_waiting(_: Any, ctx: Context) -> Iterable[Key]:
     return [key_of(pod) for pod in ctx.list(Pod, index=(NODE_INDEX, UNBOUND), namespace=ALL_NAMESPACES)]
 
 
-def _frees_room(pod: Pod) -> bool:
+def _frees_capacity(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and phase_of(pod) in ("Succeeded", "Failed")
 
 
@@ -320,7 +327,7 @@ def register(operator: Operator) -> None:
         reads=[Pod, StorageClass, PodDisruptionBudget],
         watches=[
             Watch(Node, to=_all_waiting),
-            Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_room) & ~created)),
+            Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_capacity) & ~created)),
             Watch(PersistentVolumeClaim, to=_all_waiting),
         ],
         where=_waits,

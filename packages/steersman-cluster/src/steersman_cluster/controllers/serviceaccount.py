@@ -12,7 +12,7 @@ from steersman.client import AlreadyExists, Forbidden, NotFound
 from steersman.k8s import ConfigMap, Namespace, Secret, ServiceAccount
 from steersman.models import Key, MergePatch, ObjectMeta
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.terminating_namespaces import namespace_leaves
+from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
 __all__ = ["register", "token_namespace"]
 
@@ -97,7 +97,7 @@ async def _create(ctx: Context, obj: ConfigMap | ServiceAccount) -> None:
     except (AlreadyExists, NotFound):
         return
     except Forbidden as problem:
-        if not namespace_leaves(problem):
+        if not is_namespace_terminating(problem):
             raise
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from steersman.client import ClientError, Forbidden
 from steersman.controller import RequeueError
 
-__all__ = ["namespace_leaves", "quiet"]
+__all__ = ["creation_error", "is_namespace_terminating"]
 
 
-def namespace_leaves(problem: ClientError) -> bool:
+def is_namespace_terminating(problem: ClientError) -> bool:
     """Return whether a creation was refused because the namespace is being deleted."""
     return isinstance(problem, Forbidden) and any(c.reason == "NamespaceTerminating" for c in problem.causes)
 
 
-def quiet(problem: ClientError) -> Exception:
+def creation_error(problem: ClientError) -> Exception:
     """Return the error to raise: a silent retry in a terminating namespace, otherwise the refusal itself."""
-    return RequeueError("the namespace is being deleted", after=5.0) if namespace_leaves(problem) else problem
+    return RequeueError("the namespace is being deleted", after=5.0) if is_namespace_terminating(problem) else problem

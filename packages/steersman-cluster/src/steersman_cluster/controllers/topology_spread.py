@@ -14,7 +14,7 @@ from steersman.k8s import Node, Pod
 from steersman.models.selectors import from_label_selector
 from steersman_cluster.controllers.node_fit import selects_node, untolerated
 
-__all__ = ["Bound", "PodGroup", "Spread", "default_crowd", "group_of"]
+__all__ = ["Bound", "PodGroup", "Spread", "default_spread_scores", "group_of"]
 
 Bound: TypeAlias = "tuple[Pod, str]"
 """A Pod and the name of its node."""
@@ -39,7 +39,7 @@ def group_of(pod: Pod) -> PodGroup | None:
     return (pod.metadata.namespace, frozenset(pod.metadata.labels.items())) if pod.metadata.labels else None
 
 
-def default_crowd(nodes: Sequence[Node], peers: Mapping[str, int]) -> Mapping[str, int]:
+def default_spread_scores(nodes: Sequence[Node], peers: Mapping[str, int]) -> Mapping[str, int]:
     """Return how crowded each node is by Pods of one group: those on the node, and those in its zone.
 
     `peers` is the number of these Pods by node. Stands for the default constraints of kube-scheduler, which prefer
@@ -82,7 +82,7 @@ class Spread:
                 return _MISMATCH
         return ""
 
-    def crowd(self, node: Node) -> int:
+    def spread_score(self, node: Node) -> int:
         """Return the score of the node by the constraints with `ScheduleAnyway`."""
         return sum(count.skew(node) for count in self._soft)
 

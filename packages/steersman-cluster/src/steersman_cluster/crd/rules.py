@@ -90,7 +90,7 @@ class Rule:
         self.path = cast(str, node.get("fieldPath") or "")
         self._convert = converter(kind)
 
-    def run(self, path: Path, value: Any, old: Any, validation: Validation, forgiven: Callable[[], bool]) -> None:
+    def run(self, path: Path, value: Any, old: Any, validation: Validation, ratchets: Callable[[], bool]) -> None:
         """Add the error of a value that breaks the rule, or of a rule that costs too much."""
         if self.transition and (old is ABSENT or old is None) and not self.optional:
             return
@@ -108,7 +108,7 @@ class Rule:
         elif failed is not None:
             self._failed(path, failed, validation)
         elif not holds:
-            self._broken(path, value, scope, validation, forgiven)
+            self._broken(path, value, scope, validation, ratchets)
 
     def _failed(self, path: Path, error: CelError, validation: Validation) -> None:
         shown, text = self.message or self.text, str(error)
@@ -122,18 +122,18 @@ class Rule:
         validation.errors.append(_error(ErrorType.INVALID, path, self.schema_type, detail))
 
     def _broken(
-        self, path: Path, value: Any, scope: dict[str, Any], validation: Validation, forgiven: Callable[[], bool]
+        self, path: Path, value: Any, scope: dict[str, Any], validation: Validation, ratchets: Callable[[], bool]
     ) -> None:
         place = Path(f"{path}{self.path}" if path else self.path.removeprefix(".")) if self.path else path
-        is_forgiven = not self.transition and forgiven()
+        is_ratcheted = not self.transition and ratchets()
         try:
             detail = self._detail(scope, validation.budget)
         except _StoppedError as stopped:
             validation.budget.left = -1
-            if not is_forgiven:
+            if not is_ratcheted:
                 validation.errors.append(_error(ErrorType.INVALID, place, self.schema_type, str(stopped)))
             return
-        if not is_forgiven:
+        if not is_ratcheted:
             omitted = self.schema_type in ("object", "array")
             shown = "" if self.reason is ErrorType.DUPLICATE else detail
             validation.errors.append(_error(self.reason, place, value, shown, omit=omitted))
@@ -275,13 +275,13 @@ def _run_rules(own: list[Rule], path: Path, value: Any, old: Any, unchanged: boo
         schema_type = own[0].schema_type
         validation.stop(_error(ErrorType.INVALID, path, schema_type, f"validation {_OUT_OF_BUDGET}"))
 
-    def forgiven() -> bool:
+    def ratchets() -> bool:
         return same(value, old) if old is not ABSENT else unchanged
 
     for rule in own:
         if validation.stopped:
             return
-        rule.run(path, value, old, validation, forgiven)
+        rule.run(path, value, old, validation, ratchets)
 
 
 def _fields(rules_of: Schema, schema: Schema) -> dict[str, Walk]:

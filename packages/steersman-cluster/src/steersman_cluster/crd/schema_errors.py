@@ -143,7 +143,7 @@ def _type(schema: Schema, value: Any, path: str) -> _Result:
         return _Result(matches=1)
     kind, shape = json_type(value), usable_format(schema)
     numeric = kind in ("integer", "number") and ("number" in types or kind in types)
-    whole = kind == "number" and "integer" in types and _whole(value)
+    whole = kind == "number" and "integer" in types and _is_integer(value)
     if kind not in ("string", "array") and shape and not (kind in types or whole or numeric):
         kinds = {"integer": "int64", "number": "float64"}
         if kinds.get(kind, "") != shape:
@@ -155,7 +155,7 @@ def _type(schema: Schema, value: Any, path: str) -> _Result:
     return _Result(matches=1)
 
 
-def _whole(value: float) -> bool:
+def _is_integer(value: float) -> bool:
     return multiple_of(value, 1.0)
 
 

@@ -13,7 +13,7 @@ from steersman_cluster.objects import Object
 __all__ = ["MAX_UPDATE_MANAGERS", "Manager", "cap", "decode", "encode", "invalid_entries", "is_reset"]
 
 MAX_UPDATE_MANAGERS = 10
-ANCIENT = "ancient-changes"
+ANCIENT_CHANGES = "ancient-changes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def cap(managers: list[Manager]) -> list[Manager]:
     for manager in updaters:
         if excess <= 0:
             break
-        bucket = Manager(ANCIENT, "Update", manager.api_version, "", manager.time, manager.fields)
+        bucket = Manager(ANCIENT_CHANGES, "Update", manager.api_version, "", manager.time, manager.fields)
         earlier = first.get(manager.api_version)
         if earlier is None:
             first[manager.api_version] = manager

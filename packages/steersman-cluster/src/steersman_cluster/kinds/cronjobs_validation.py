@@ -82,7 +82,7 @@ def _range(text: str, low: int, high: int, names: dict[str, int]) -> None:  # no
             raise _ScheduleError(f"too many hyphens: {text}")
     step = 1
     if len(parts) == 2:
-        step = _whole(parts[1])
+        step = _integer(parts[1])
         if len(ends) == 1:
             end = high
     elif len(parts) > 2:
@@ -98,10 +98,10 @@ def _range(text: str, low: int, high: int, names: dict[str, int]) -> None:  # no
 
 
 def _number(text: str, names: dict[str, int]) -> int:
-    return names[text.lower()] if text.lower() in names else _whole(text)
+    return names[text.lower()] if text.lower() in names else _integer(text)
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise _ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
     if int(text) < 0:

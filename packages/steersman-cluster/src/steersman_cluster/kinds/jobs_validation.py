@@ -125,7 +125,7 @@ def _mode(spec: Object, path: Path) -> list[FieldError]:  # noqa: C901
                 )
             )
         if completions is not None and completions > _MAX_INDEXED_PARALLELISM and per_index is not None:
-            found += _huge(parallelism, most, path)
+            found += _scale_errors(parallelism, most, path)
     elif mode in (None, "NonIndexed"):
         for field, value in (("backoffLimitPerIndex", per_index), ("maxFailedIndexes", most)):
             if value is not None:
@@ -133,7 +133,7 @@ def _mode(spec: Object, path: Path) -> list[FieldError]:  # noqa: C901
     return found
 
 
-def _huge(parallelism: int, most: int | None, path: Path) -> list[FieldError]:
+def _scale_errors(parallelism: int, most: int | None, path: Path) -> list[FieldError]:
     text = (
         f"must be less than or equal to {_MAX_LIMITED_PARALLELISM} "
         f"when completions are above {_MAX_INDEXED_PARALLELISM} and used with backoff limit per index"

@@ -59,7 +59,7 @@ def validate_metadata(
     complaints = formats.name_rule(rule) if isinstance(rule, str) else rule
     found: list[FieldError] = []
     if prefix := metadata.get("generateName"):
-        found += [field_invalid(path / "generateName", prefix, text) for text in _prefix_complaints(complaints, prefix)]
+        found += [field_invalid(path / "generateName", prefix, text) for text in _prefix_errors(complaints, prefix)]
     if name := metadata.get("name"):
         if texts := complaints(name):
             found += [field_invalid(path / "name", name, text) for text in texts]
@@ -185,7 +185,7 @@ def _kept(path: Path, after: Object, before: Object) -> list[FieldError]:
     return found + [field_invalid(path / field, after.get(field), check.IMMUTABLE) for field in times]
 
 
-def _prefix_complaints(complaints: formats.Rule, prefix: str) -> Sequence[str]:
+def _prefix_errors(complaints: formats.Rule, prefix: str) -> Sequence[str]:
     """A prefix may end in a dash, since more will follow."""
     if complaints is formats.path_segment:
         return [text for text in complaints(f"{prefix}a") if text]

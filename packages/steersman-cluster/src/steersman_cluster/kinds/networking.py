@@ -29,8 +29,8 @@ _SPEC = Path("spec")
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _DEFAULT_CLASS = "ingressclass.kubernetes.io/is-default-class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
-_ODD_IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")
-_ODD_AT_END = ("/..", "/.")
+_FORBIDDEN_IN_PATHS = ("//", "/./", "/../", "%2f", "%2F")
+_FORBIDDEN_AT_END = ("/..", "/.")
 
 
 class Ingress(Plain):
@@ -140,8 +140,8 @@ def _path(path: Path, item: Object) -> list[FieldError]:
         if not text.startswith("/"):
             found.append(field_invalid(path / "path", text, "must be an absolute path"))
         elif text:
-            odd = [f"must not contain '{part}'" for part in _ODD_IN_PATHS if part in text]
-            odd += [f"cannot end with '{part}'" for part in _ODD_AT_END if text.endswith(part)]
+            odd = [f"must not contain '{part}'" for part in _FORBIDDEN_IN_PATHS if part in text]
+            odd += [f"cannot end with '{part}'" for part in _FORBIDDEN_AT_END if text.endswith(part)]
             found += [field_invalid(path / "path", text, complaint) for complaint in odd]
     return found + _backend(path / "backend", get_object(item, "backend"))
 

@@ -237,7 +237,7 @@ def _free_address(taken: set[str], ctx: WriteContext) -> str:
 
 def _node_ports(obj: Object, spec: Object, before: Object, ctx: WriteContext) -> None:
     own = {port["nodePort"] for port in get_list(before, "ports") if port.get("nodePort")}
-    ledger = _Ledger(obj, _taken_ports(obj, ctx) | own, ctx)
+    ports_in_use = _NodePorts(obj, _taken_ports(obj, ctx) | own, ctx)
     ports: Sequence[Object] = get_list(spec, "ports")
     given: dict[int, int] = {}
     for index, port in enumerate(ports):
@@ -245,23 +245,23 @@ def _node_ports(obj: Object, spec: Object, before: Object, ctx: WriteContext) ->
         if number and number in own:
             pass
         elif number and not (before and number in given.values()) and number != shared:
-            ledger.take(index, number)
+            ports_in_use.take(index, number)
         elif not number and has_node_ports(spec):
             # Ports of one number share a node port (DNS over TCP and UDP), be it asked for or not.
             number = 0 if before else shared or 0
-            if not number and not before and (number := _asked(port, ports)):
-                ledger.take(index, number)
-            number = number or ledger.free()
+            if not number and not before and (number := _requested_port(port, ports)):
+                ports_in_use.take(index, number)
+            number = number or ports_in_use.free()
             port["nodePort"] = number
         if number:
             given.setdefault(port.get("port", 0), number)
 
 
-def _asked(port: Object, ports: Sequence[Object]) -> int:
+def _requested_port(port: Object, ports: Sequence[Object]) -> int:
     return next((o["nodePort"] for o in ports if o.get("port") == port.get("port") and o.get("nodePort")), 0)
 
 
-class _Ledger:
+class _NodePorts:
     """The node ports of one write: those of others, and those just given."""
 
     def __init__(self, obj: Object, taken: set[int], ctx: WriteContext) -> None:

@@ -118,7 +118,7 @@ class Agent:
 
     def _changed(self, change: Change) -> None:
         if change.new is None:
-            self._gone(change.entry.uid)
+            self._forget_pod(change.entry.uid)
             return
         pod: Object = msgspec.json.decode(change.new.raw())
         node = dig(pod, "spec", "nodeName", default="")
@@ -143,7 +143,7 @@ class Agent:
             if other is not node_pod and other.node == node_pod.node and not other.pod_state.finished:
                 yield other.pod_state.pod
 
-    def _gone(self, uid: str) -> None:
+    def _forget_pod(self, uid: str) -> None:
         node_pod = self.pods.pop(uid, None)
         if node_pod is None:
             return
@@ -213,9 +213,9 @@ class Agent:
         if self._heap[0][0] == when:
             if self._alarm is not None:
                 self._alarm.cancel()
-            self._alarm = self._loop.call_at(when, self._ring)
+            self._alarm = self._loop.call_at(when, self._process_due_events)
 
-    def _ring(self) -> None:
+    def _process_due_events(self) -> None:
         """Process the events that are due, and set the alarm for the next one."""
         now = self._loop.time() + 0.001
         if self._alarm is not None:
@@ -227,7 +227,7 @@ class Agent:
                 node_pod.timer = 0.0
             self.post(uid, event)
         if self._heap and self._alarm is None:
-            self._alarm = self._loop.call_at(self._heap[0][0], self._ring)
+            self._alarm = self._loop.call_at(self._heap[0][0], self._process_due_events)
 
     def _report(self, node_pod: NodePod, report: Report) -> None:
         path = ""
@@ -264,7 +264,7 @@ class Agent:
             node_pod.writing = True
             try:
                 if self._heap and self._heap[0][0] <= self._loop.time():
-                    self._ring()  # An event that is due now is part of this write.
+                    self._process_due_events()  # An event that is due now is part of this write.
                 await self._write(node_pod)
             except ClientError as problem:
                 _log.debug("pod_status_write_failed", pod=f"{node_pod.namespace}/{node_pod.name}", problem=str(problem))

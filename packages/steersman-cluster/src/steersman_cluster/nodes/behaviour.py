@@ -83,7 +83,7 @@ def seconds(text: str) -> float | None:
 
 def behaviour_of(pod_state: PodState, container: Container, defaults: Defaults) -> Behaviour:
     """Return the behaviour of a container from the annotations of its Pod; invalid values are ignored."""
-    asked = _Asked(annotations_of(pod_state.pod), container.name)
+    asked = _Annotations(annotations_of(pod_state.pod), container.name)
     ready: float | None = asked.time("ready-after", defaults.ready_after)
     if asked.flag("never-ready"):
         ready = None
@@ -113,7 +113,7 @@ def behaviour_of(pod_state: PodState, container: Container, defaults: Defaults) 
     )
 
 
-class _Asked:
+class _Annotations:
     def __init__(self, annotations: Mapping[str, str], container: str) -> None:
         self._annotations = annotations
         self._container = container

@@ -36,7 +36,7 @@ from steersman_cluster.objects import Object, meta
 
 __all__ = ["react"]
 
-_PULL_SHOWN: Final = 1.0
+_PULL_ERROR_SECONDS: Final = 1.0
 """The time in seconds for which a failed pull has the reason ErrImagePull before ImagePullBackOff."""
 _CONFIG_RETRY: Final = 3.0
 _PREPARE_RETRY_SECONDS: Final = 3.0
@@ -187,7 +187,7 @@ def _not_started(transition: PodTransition, index: int, event: NotStarted) -> No
             reason=event.reason,
             message=event.message,
             pull_backoff=wait,
-            flip_at=transition.now + _PULL_SHOWN,
+            flip_at=transition.now + _PULL_ERROR_SECONDS,
             retry_at=transition.now + wait,
         )
         transition.report("Normal", "Pulling", f'Pulling image "{image}"', container)

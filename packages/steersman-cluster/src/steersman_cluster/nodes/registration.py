@@ -22,9 +22,14 @@ from steersman.version import KUBERNETES_VERSION
 from steersman_cluster.nodes.status import time_of
 from steersman_cluster.objects import Object
 
-__all__ = ["BIG", "HEARTBEAT", "KUBELET_VERSION", "NodeInfo", "Registration", "machine_capacity"]
+__all__ = ["HEARTBEAT", "KUBELET_VERSION", "SIMULATED_CAPACITY", "NodeInfo", "Registration", "machine_capacity"]
 
-BIG: Final[Mapping[str, str]] = {"cpu": "64", "memory": "256Gi", "pods": "10000", "ephemeral-storage": "1Ti"}
+SIMULATED_CAPACITY: Final[Mapping[str, str]] = {
+    "cpu": "64",
+    "memory": "256Gi",
+    "pods": "10000",
+    "ephemeral-storage": "1Ti",
+}
 """The capacity of a simulated node."""
 HEARTBEAT: Final = 10.0
 _STATUS_EVERY: Final = 300.0
@@ -157,12 +162,12 @@ class Registration:
                     await self.report()
                 wait = HEARTBEAT
             except NotFound:
-                wait = await self._again()
+                wait = await self._register_again()
             except ClientError as problem:
                 _log.debug("heartbeat_failed", node=self.info.name, problem=str(problem))
                 wait = _RETRY
 
-    async def _again(self) -> float:
+    async def _register_again(self) -> float:
         """Register the node again after its Node was deleted."""
         try:
             self._since = self._clock()

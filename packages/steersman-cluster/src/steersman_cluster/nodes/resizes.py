@@ -72,7 +72,7 @@ def refusal_of(
     capacity = {name: _amount(allocatable.get(name)) for name in growing}
     for name in growing:
         if after[name] > (limit := capacity[name] or Fraction(0)):
-            text = f"requested: {_whole(name, after[name])}, capacity: {_whole(name, limit)}"
+            text = f"requested: {_message_amount(name, after[name])}, capacity: {_message_amount(name, limit)}"
             return Refusal("Infeasible", f"Node didn't have enough capacity: {name}, {text}")
     used: dict[str, Fraction] = {}
     for other in others if growing else ():
@@ -81,7 +81,7 @@ def refusal_of(
     for name in growing:
         taken, limit = used.get(name, Fraction(0)), capacity[name] or Fraction(0)
         if taken + after[name] > limit:
-            amounts = (_whole(name, after[name]), _whole(name, taken), _whole(name, limit))
+            amounts = (_message_amount(name, after[name]), _message_amount(name, taken), _message_amount(name, limit))
             text = "requested: {}, used: {}, capacity: {}".format(*amounts)
             return Refusal("Deferred", f"Node didn't have enough resource: {name}, {text}")
     return None
@@ -105,7 +105,7 @@ def _amount(quantity: Any) -> Fraction | None:
     return None if quantity is None else Quantity(str(quantity)).as_fraction()
 
 
-def _whole(name: str, amount: Fraction) -> int:
+def _message_amount(name: str, amount: Fraction) -> int:
     """Return an amount as in the kubelet's messages: millicores of cpu, bytes of memory."""
     return int(amount * 1000) if name == "cpu" else int(amount)
 

@@ -21,7 +21,7 @@ from steersman_cluster.nodes.process.images import Images
 from steersman_cluster.nodes.process.kubelet import ProcessKubelet
 from steersman_cluster.nodes.process.runtime import ProcessRuntime
 from steersman_cluster.nodes.process.sandbox import Mode, detect
-from steersman_cluster.nodes.registration import BIG, NodeInfo, Registration, machine_capacity
+from steersman_cluster.nodes.registration import SIMULATED_CAPACITY, NodeInfo, Registration, machine_capacity
 from steersman_cluster.nodes.simulated import SimulatedKubelet, SimulatedNode, SimulatedRuntime
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ async def _simulated(
     now: Now,
 ) -> Nodes:
     infos = [
-        NodeInfo(name, f"10.0.{number >> 8}.{number & 255}", "simulated", capacity or BIG, labels)
+        NodeInfo(name, f"10.0.{number >> 8}.{number & 255}", "simulated", capacity or SIMULATED_CAPACITY, labels)
         for number, name in enumerate(names, start=1)
     ]
 

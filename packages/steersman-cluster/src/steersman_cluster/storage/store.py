@@ -209,9 +209,9 @@ class Storage:
             self._forgotten = oldest.revision
         self._untold.append((collection, event))
         if not self._telling:
-            self._tell()
+            self._deliver_events()
 
-    def _tell(self) -> None:
+    def _deliver_events(self) -> None:
         """Deliver the pending events in order.
 
         Writes of a listener are delivered after the event that caused them. A listener that fails does not prevent

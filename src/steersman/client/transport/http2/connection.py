@@ -176,7 +176,7 @@ class Http2Connection(FrameReceiver):
         deadline = self.now() + timeout
         stream = Stream(self, number, method, where, deadline)
         if self._transport is None:
-            raise _said(self._problem or ConnectionLostError("the connection broke"), stream.label)
+            raise _with_label(self._problem or ConnectionLostError("the connection broke"), stream.label)
         self.next = number + 2
         if self._pause.timer is not None:
             self._pause.end()
@@ -220,7 +220,7 @@ class Http2Connection(FrameReceiver):
         streams, self.streams = self.streams, {}
         self._blocked.clear()
         for stream in streams.values():
-            stream.fail(_said(problem, stream.label))
+            stream.fail(_with_label(problem, stream.label))
         self.timeouts.stop()
         self._pause.stop()
 
@@ -314,6 +314,6 @@ def _reset_error(label: str, code: int, *, before: bool) -> TransportError:
     return ConnectionLostError(f"{label}: the server reset the stream: {error_name(code)}")
 
 
-def _said(problem: TransportError, label: str) -> TransportError:
+def _with_label(problem: TransportError, label: str) -> TransportError:
     """Return the same error with the request in its message."""
     return type(problem)(f"{label}: {problem}")

@@ -66,7 +66,7 @@ class Http2Encoder:
     """Encodes requests as header blocks and caches encoded headers. Credentials are marked as never indexed."""
 
     def __init__(self, scheme: str, authority: str) -> None:
-        self._said = (b"\x87" if scheme == "https" else b"\x86") + b"\x01" + _string(authority)
+        self._scheme_and_authority = (b"\x87" if scheme == "https" else b"\x86") + b"\x01" + _string(authority)
         self._blocks: dict[object, bytes] = {}
 
     def encode(self, method: str, where: str, headers: RequestHeaders, body: bytes | None) -> bytes:
@@ -79,8 +79,8 @@ class Http2Encoder:
         if block is None:
             block = self._encoded(headers)
         if body is None:
-            return b"".join((start, encoded_length, path, self._said, block))
-        return b"".join((start, encoded_length, path, self._said, block, _lengths[len(body)]))
+            return b"".join((start, encoded_length, path, self._scheme_and_authority, block))
+        return b"".join((start, encoded_length, path, self._scheme_and_authority, block, _lengths[len(body)]))
 
     def _encoded(self, headers: RequestHeaders) -> bytes:
         pairs = tuple(checked_headers(headers))

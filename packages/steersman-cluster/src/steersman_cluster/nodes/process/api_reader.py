@@ -30,7 +30,7 @@ class ApiReader:
         self._server = client.config.server
         self._cache = Cache(client)
         for kind, model in (("configmap", ConfigMap), ("secret", Secret)):
-            self._cache.informer(model).add_handler(_teller(kind, on_change))
+            self._cache.informer(model).add_handler(_change_handler(kind, on_change))
 
     async def start(self) -> None:
         """Start to watch ConfigMaps and Secrets."""
@@ -82,7 +82,7 @@ class ApiReader:
         return msgspec.json.decode(answer.body)["status"]["token"]
 
 
-def _teller(kind: str, tell: Callable[[str, str, str], None]) -> Callable[[Change], None]:
+def _change_handler(kind: str, tell: Callable[[str, str, str], None]) -> Callable[[Change], None]:
     def handler(change: Change) -> None:
         if not change.initial:
             tell(kind, change.key.namespace, change.key.name)

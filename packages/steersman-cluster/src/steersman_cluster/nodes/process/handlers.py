@@ -27,7 +27,7 @@ _USER_AGENT: Final = f"kube-probe/{KUBERNETES_VERSION.rpartition('.')[0]}"
 Execute = Callable[[Sequence[str]], Awaitable[tuple[int, str]]]
 """Runs a command in the container; returns its exit code and output."""
 
-_SHOWN: Final = 1024
+_MAX_OUTPUT_CHARACTERS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ async def act(
         async with asyncio.timeout(timeout):
             if "exec" in action:
                 code, output = await execute(action["exec"].get("command") or [])
-                return code == 0, output[-_SHOWN:]
+                return code == 0, output[-_MAX_OUTPUT_CHARACTERS:]
             if "httpGet" in action:
                 return await _http(action["httpGet"], container, ip, network)
             if "tcpSocket" in action:

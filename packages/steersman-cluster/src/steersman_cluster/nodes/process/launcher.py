@@ -176,7 +176,7 @@ def _devices(target: str) -> None:
         os.symlink(f"/proc/self/fd/{number}", f"{target}/{name}")
 
 
-def die_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Have the kernel kill this process with its parent, which is `parent`."""
     _call("prctl", _PR_SET_PDEATHSIG, ctypes.c_ulong(_SIGKILL), 0, 0, 0)
     if os.getppid() != parent:
@@ -198,7 +198,7 @@ def fork_bound() -> int:
     return 0
 
 
-def let_go(report: int) -> None:
+def close_inherited_streams(report: int) -> None:
     """Close the streams and the report, which only the container's process should hold."""
     os.close(report)
     _libc.signal(_SIGINT, _SIG_IGN)
@@ -308,10 +308,10 @@ def isolate(request: Request, report: int) -> int:
         for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    die_with(request["parent"])  # After the change of user namespace, which clears it.
+    die_with_parent(request["parent"])  # After the change of user namespace, which clears it.
     init = fork_bound()
     if init:
-        let_go(report)
+        close_inherited_streams(report)
         return reap_until(init)
     set_sysctls(sandbox["sysctls"])
     build(sandbox["ops"], sandbox["place"], sandbox["hostname"], sandbox["overlay"])
@@ -320,7 +320,7 @@ def isolate(request: Request, report: int) -> int:
         if request["terminal"]:
             os.setsid()
         become(request)
-    let_go(report)
+    close_inherited_streams(report)
     return reap_until(child)
 
 
@@ -362,7 +362,7 @@ def join(request: Request, report: int) -> int:
         if number == chroot_after:
             os.chdir(root)
             os.chroot(".")
-    die_with(request["parent"])  # Again, because the change of user namespace clears it.
+    die_with_parent(request["parent"])  # Again, because the change of user namespace clears it.
     os.close(root)
     for kind in kinds:
         os.close(kind)
@@ -371,7 +371,7 @@ def join(request: Request, report: int) -> int:
         if request["terminal"]:
             os.setsid()
         become(request)
-    let_go(report)
+    close_inherited_streams(report)
     return reap_until(child)
 
 
@@ -389,7 +389,7 @@ def run(request: Request, report: int) -> int:
     sandbox = request["sandbox"]
     if sandbox is not None and sandbox["kind"] == "namespaces":
         return isolate(request, report)
-    die_with(request["parent"])
+    die_with_parent(request["parent"])
     if request["enter"] is not None:
         return join(request, report)
     if sandbox is not None:

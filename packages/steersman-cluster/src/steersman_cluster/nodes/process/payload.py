@@ -148,7 +148,7 @@ def write(directory: Path, payload: Payload, *, group: int | None = None) -> boo
             raise ValueError(f"the path {path!r} leads out of its volume")
     directory.mkdir(parents=True, exist_ok=True)
     link = directory / "..data"
-    if link.is_symlink() and _shown(link.resolve()) == {
+    if link.is_symlink() and _directory_contents(link.resolve()) == {
         path: (file.content, _mode(file, group)) for path, file in payload.items()
     }:
         return False
@@ -186,7 +186,7 @@ def _mode(file: File, group: int | None) -> int:
     return file.mode if group is None else file.mode | 0o440
 
 
-def _shown(directory: Path) -> dict[str, tuple[bytes, int]]:
+def _directory_contents(directory: Path) -> dict[str, tuple[bytes, int]]:
     return {
         str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mode & 0o777)
         for path in directory.rglob("*")

@@ -16,7 +16,7 @@ from steersman_cluster.objects import Object
 
 __all__ = ["watch"]
 
-_SHOWN: Final = {"startupProbe": "Startup", "readinessProbe": "Readiness", "livenessProbe": "Liveness"}
+_PROBE_NAMES: Final = {"startupProbe": "Startup", "readinessProbe": "Readiness", "livenessProbe": "Liveness"}
 
 
 async def watch(
@@ -55,7 +55,7 @@ async def watch(
         before, counter = counter.verdict, counter.take(passed)
         if not passed:
             path = f"spec.containers{{{name}}}"
-            agent.report(node_pod, "Warning", "Unhealthy", f"{_SHOWN[kind]} probe failed: {output}", path)
+            agent.report(node_pod, "Warning", "Unhealthy", f"{_PROBE_NAMES[kind]} probe failed: {output}", path)
         if counter.verdict != before and counter.verdict is not None:
             verdict = counter.verdict
             if kind == "readinessProbe":

@@ -117,7 +117,7 @@ class Process:
             _, late = await asyncio.wait(readers, timeout=1.0)
             for task in late:
                 task.cancel()
-        let_go(self.process)
+        close_pipes(self.process)
         if self._terminal is not None:
             self._has_room()
             # After this, the descriptor's number can belong to another file.
@@ -219,7 +219,7 @@ class Process:
             kill_group(self.pid, signal.SIGKILL)
 
 
-def let_go(process: asyncio.subprocess.Process) -> None:
+def close_pipes(process: asyncio.subprocess.Process) -> None:
     """Close this side of the pipes of an ended process; its child processes can keep the other side open."""
     cast(Any, process)._transport.close()
 
@@ -279,12 +279,12 @@ async def spawn(
             )
         if (problem := await error_of(launched.report)) is not None:
             await process.wait()
-            let_go(process)
+            close_pipes(process)
             raise problem
         return process
 
     try:
-        process = await _whole(start())
+        process = await _start_despite_cancellation(start())
     except BaseException:
         if terminal is not None:
             os.close(terminal[0])
@@ -295,7 +295,7 @@ async def spawn(
     return Process(process, on_output, on_exit, terminal=terminal[0] if terminal is not None else None)
 
 
-async def _whole(
+async def _start_despite_cancellation(
     starting: Coroutine[Any, Any, asyncio.subprocess.Process],
 ) -> asyncio.subprocess.Process:
     """Start a process; if the caller is cancelled, even repeatedly, no process remains."""
@@ -316,7 +316,7 @@ async def _undo(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
         process = await starting
         kill_group(process.pid, signal.SIGKILL)
         await process.wait()
-        let_go(process)
+        close_pipes(process)
 
 
 class Session:

@@ -1,4 +1,4 @@
-"""The doors of Pods: binding, ephemeral containers, resize, status, and streams that no node answers. Both alike."""
+"""The subresources of Pods: binding, ephemeral containers, resize, status, streams without a node. Both alike."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ SEQUENCES: dict[str, list[Step]] = {
         ("GET", f"{POD}/log?container=c"),
         ("GET", f"{POD}/exec?command=ls"),
     ],
-    "doors that are not there": [
+    "subresources that do not exist": [
         ("POST", PODS, pod()),
         ("GET", f"{POD}/scale"),
         ("GET", f"{POD}/eviction"),
