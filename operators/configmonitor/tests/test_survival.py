@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
 from steersman.testing.explore import World, explored
-
-every_event = pytest.mark.skipif(
-    not os.environ.get("STEERSMAN_EXPLORE_ALL"),
-    reason="explores for minutes, as far as its budget allows: make explore",
-)
-"""Skips tests with more plans than their budget allows; the number of tried plans depends on the speed of the machine."""
 
 
 def config_map(value: str) -> dict[str, Any]:
@@ -58,9 +51,8 @@ async def test_a_change_of_a_config_map_restarts_the_pods_in_spite_of_crashes(wo
     await life(world)
 
 
-@every_event
 @pytest.mark.slow
-@explored(budget="120s", perturb=("lag", "miss"), ignore=("configmonitors.magalix.com",))
+@explored(long=True, budget="120s", perturb=("lag", "miss"), ignore=("configmonitors.magalix.com",))
 async def test_late_and_missed_events_end_in_the_same_pods(world: World) -> None:
     """The status differs: an operator that never saw the first data reports no restart for a change."""
     await life(world)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -16,13 +15,6 @@ def helloapp(image: str, size: int) -> dict[str, Any]:
         "metadata": {"name": "a"},
         "spec": {"image": image, "size": size},
     }
-
-
-every_event = pytest.mark.skipif(
-    not os.environ.get("STEERSMAN_EXPLORE_ALL"),
-    reason="explores for minutes, as far as its budget allows: make explore",
-)
-"""Skips tests with more plans than their budget allows; the number of tried plans depends on the speed of the machine."""
 
 
 async def life_of_a_helloapp(world: World) -> None:
@@ -44,9 +36,8 @@ async def test_a_helloapp_survives_crashes_lost_answers_and_conflicts(world: Wor
     await life_of_a_helloapp(world)
 
 
-@every_event
 @pytest.mark.slow
-@explored(budget="120s", perturb=("lag", "miss"))
+@explored(long=True, budget="120s", perturb=("lag", "miss"))
 async def test_a_helloapp_survives_late_and_missed_events(world: World) -> None:
     await life_of_a_helloapp(world)
 

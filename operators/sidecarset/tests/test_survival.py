@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import pytest
 from steersman.testing.explore import NormalState, World, explored
-
-explores_for_minutes = pytest.mark.skipif(
-    not os.environ.get("STEERSMAN_EXPLORE_ALL"),
-    reason="explores for minutes, as far as its budget allows: make explore",
-)
-"""Skips tests with plans for minutes; the number of tried plans depends on the speed of the machine."""
 
 NEW_IMAGE = "busybox:1.37"
 
@@ -55,18 +48,16 @@ async def life(world: World) -> None:
     await world.settled()
 
 
-@explores_for_minutes
 @pytest.mark.slow
-@explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
+@explored(long=True, budget="120s", perturb=("crash", "lost-answer", "conflict"))
 async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(world: World) -> None:
     await life(world)
     await world.delete("sidecarset", "s")
     await world.settled()
 
 
-@explores_for_minutes
 @pytest.mark.slow
-@explored(budget="120s", perturb=("lag", "miss"))
+@explored(long=True, budget="120s", perturb=("lag", "miss"))
 async def test_the_status_counts_pods_correctly_after_late_and_missed_events(world: World) -> None:
     """A Pod that is created while the webhook does not know the SidecarSet has no sidecar; the status says so."""
     await life(world)

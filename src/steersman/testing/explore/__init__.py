@@ -5,7 +5,7 @@ is a sequence of faults at numbered points of the reference run. Runs are forks 
 real time.
 """
 
-from steersman.testing.explore.decorator import Explored, ExploredError, explored
+from steersman.testing.explore.decorator import Explored, ExploredError, explored, thorough
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Exploration, Failure, Request, explore, replay
 from steersman.testing.explore.findings import ORACLES, Finding
 from steersman.testing.explore.options import WorldOptions
@@ -39,4 +39,5 @@ __all__ = [
     "explored",
     "read_plans",
     "replay",
+    "thorough",
 ]

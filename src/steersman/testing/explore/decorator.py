@@ -19,7 +19,10 @@ from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import failure_text, replay_command
 from steersman.testing.explore.running import Job, Scenario
 
-__all__ = ["PLAN_VARIABLE", "Explored", "ExploredError", "explored"]
+__all__ = ["ALL_VARIABLE", "PLAN_VARIABLE", "Explored", "ExploredError", "explored", "thorough"]
+
+ALL_VARIABLE = "STEERSMAN_EXPLORE_ALL"
+"""The environment variable that turns on explorations of minutes."""
 
 PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
 """The environment variable with the plans to run instead of all, separated by commas."""
@@ -110,6 +113,11 @@ class Explored:
         return path.resolve()
 
 
+def thorough() -> bool:
+    """Return whether explorations of minutes are turned on."""
+    return bool(os.environ.get(ALL_VARIABLE))
+
+
 def explored(
     *,
     seeds: int = 1,
@@ -121,6 +129,7 @@ def explored(
     jobs: int = 0,
     stop_at: int = 1,
     external: bool = False,
+    long: bool = False,
     cluster: dict[str, Any] | None = None,
     **world: float,
 ) -> Callable[[Callable[..., Awaitable[None]]], Any]:
@@ -138,6 +147,8 @@ def explored(
         jobs: The number of runs at a time; by default the number of processors.
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster, so that writes without effect matter.
+        long: Whether the test is skipped unless the environment variable STEERSMAN_EXPLORE_ALL is set, because it
+            takes as many minutes as its budget allows.
         cluster: Options of `Simulation.start`.
         world: Options of `WorldOptions`: `latency`, `quiet`, `within`, `hot_writes`.
 
@@ -156,6 +167,10 @@ def explored(
 
         @functools.wraps(scenario)
         def test(**given: Any) -> None:
+            if long and not thorough():
+                import pytest
+
+                pytest.skip(f"explores for minutes, as far as its budget allows: set {ALL_VARIABLE}")
             made(**given)
 
         # functools.wraps sets `__wrapped__` to the coroutine function, but pytest must find a plain function.

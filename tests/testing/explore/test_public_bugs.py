@@ -1,0 +1,41 @@
+"""The explorer finds bugs of real operators, re-created from their public issues, and none in the correct twins."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from .public_bugs import (
+    cassandra_398,
+    cassandra_407,
+    casskop_370,
+    mongodb_797,
+    rabbitmq_782,
+    xtradb_1043,
+    zookeeper_312,
+)
+from .public_bugs.bug import Bug, exploration
+
+BUGS = {
+    module.__name__.rpartition(".")[2]: module.BUG
+    for module in (
+        cassandra_398, cassandra_407, casskop_370, mongodb_797, rabbitmq_782, xtradb_1043, zookeeper_312,
+    )
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_the_explorer_finds_the_public_bug_within_a_minute(bug: Bug) -> None:
+    result = exploration(bug, correct=False, budget="60s").explore()
+    assert result.failures, f"{bug.issue}: {result.as_json()}"
+    assert result.failures[0].plan.faults, f"the reference run fails: {result.failures[0].findings}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
+def test_the_correct_operator_has_no_finding(bug: Bug) -> None:
+    seeds, budget = (10, "300s") if os.environ.get("STEERSMAN_EXPLORE_ALL") else (1, "10s")
+    result = exploration(bug, correct=True, seeds=seeds, budget=budget).explore()
+    assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
