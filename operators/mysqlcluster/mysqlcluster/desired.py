@@ -181,15 +181,11 @@ def check_supported(want: Desired) -> None:
     """Refuse what this version of the operator cannot run.
 
     Raises:
-        SpecError: The version is too old, or the spec has backups of MySQL.
+        SpecError: The version is too old.
     """
     first = SUPPORTED_FROM[want.flavor]
     if version_numbers(want.version) < first:
         raise SpecError("spec.version", want.version, f"{want.flavor} is supported from {first[0]}.{first[1]} on")
-    if want.flavor == "mysql" and want.from_backup:
-        raise SpecError("spec.fromBackup", want.from_backup, "only backups of MariaDB can be restored; remove it")
-    if want.flavor == "mysql" and want.backup is not None:
-        raise SpecError("spec.backup", "set", "only clusters of MariaDB have backups; remove it")
 
 
 def parse_version(value: Any) -> str:

@@ -60,8 +60,10 @@ class Members:
     def __init__(
         self, directory: Path, count: int, root: Path, *, flavor: str = "mariadb", archiver_url: str = ""
     ) -> None:
+        self.server = root.name.rpartition("-")[0]
         directory.mkdir(exist_ok=True)
         self.root = str(root)
+        self.flavor = flavor
         self.names = [f"m-{ordinal}" for ordinal in range(count)]
         ports = free_ports(2 * count)
         self.agent_ports = dict(zip(self.names, ports[:count], strict=True))

@@ -8,8 +8,6 @@ from steersman import ObjectMeta
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLClusterSpec as CompactSpec
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
-    BackupPolicy,
-    BackupTarget,
     MySQLCluster,
     MySQLClusterSpec,
 )
@@ -74,11 +72,6 @@ def test_a_version_or_an_image_of_mariadb_makes_a_cluster_of_mariadb(spec, flavo
     ("spec", "says"),
     [
         ({"version": 8.0}, r"^spec\.version: '8\.0': mysql is supported from 9\.7 on"),
-        ({"from_backup": "monday"}, r"^spec\.fromBackup: 'monday': only backups of MariaDB can be restored"),
-        (
-            {"backup": BackupPolicy(schedule="0 3 * * *", target=BackupTarget())},
-            r"^spec\.backup: .* only clusters of MariaDB have backups",
-        ),
         ({"flavor": "mariadb", "version": "10.5"}, r"^spec\.version: '10\.5': mariadb is supported from 10\.11 on"),
     ],
 )

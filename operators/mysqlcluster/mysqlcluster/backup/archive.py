@@ -10,7 +10,8 @@ import msgspec
 
 from mysqlcluster.backup import catalog
 from mysqlcluster.backup.catalog import ArchiveMark, BackupManifest, SegmentHeader
-from mysqlcluster.backup.plan import RestorePlan, Target, plan
+from mysqlcluster.backup.dialects import Dialect
+from mysqlcluster.backup.plan import RestorePlan, Target
 from mysqlcluster.backup.sealing import Measured, SealError, seal, unseal
 from mysqlcluster.backup.stores import MissingObjectError, Store, collected
 
@@ -23,14 +24,16 @@ CHUNK_BYTES = 1 << 18
 class Archive:
     """Reads and writes the objects of one cluster, sealed with its key."""
 
-    def __init__(self, store: Store, key: bytes | None) -> None:
+    def __init__(self, store: Store, key: bytes | None, dialect: Dialect) -> None:
         """Use a target.
 
         Args:
             store: The target, below the location of the cluster.
             key: The key of 32 bytes, or `None` to write without encryption.
+            dialect: The flavor of the cluster.
         """
         self.store = store
+        self.dialect = dialect
         self._key = key
         self._headers: dict[int, SegmentHeader] = {}
         self._own: set[int] = set()
@@ -182,7 +185,7 @@ class Archive:
         """Return the plan of a restore to a target; raises `PlanError`."""
         # The mark is read first, so that the segments contain at least the transactions that it covers.
         mark = await self.mark()
-        return plan(target, await self.manifests(), await self.segments(fresh=True), mark)
+        return self.dialect.plan(target, await self.manifests(), await self.segments(fresh=True), mark)
 
     def _key_for(self, encrypted: bool) -> bytes | None:
         if encrypted and self._key is None:

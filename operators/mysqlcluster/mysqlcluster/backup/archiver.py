@@ -34,7 +34,7 @@ from mysqlcluster.backup.catalog import BackupManifest, CatalogError
 from mysqlcluster.backup.follower import Follower
 from mysqlcluster.backup.jobs import AnyJob, Follow, JobBusyError, JobFailure, Jobs
 from mysqlcluster.backup.members import Members
-from mysqlcluster.backup.plan import PlanError, Target, gaps
+from mysqlcluster.backup.plan import PlanError, Target
 from mysqlcluster.backup.sealing import SealError
 from mysqlcluster.backup.stores import MissingObjectError, StoreError
 from mysqlcluster.engines import Layout, engine_of
@@ -104,8 +104,9 @@ class Archiver:
         shutil.rmtree(scratch / "segments", ignore_errors=True)
         (scratch / "segments").mkdir(parents=True, mode=0o700)
         members = Members(settings.url_of, self._token, tls[1])
-        self._archive: Archive | None = archive_of(settings.archive, writes=True) if settings.archive else None
-        self._source: Archive | None = archive_of(settings.source, writes=False) if settings.source else None
+        flavor, own, source = settings.flavor, settings.archive, settings.source
+        self._archive: Archive | None = archive_of(own, flavor, writes=True) if own else None
+        self._source: Archive | None = archive_of(source, flavor, writes=False) if source else None
         layout = Layout(Path(settings.root_directory), scratch)
         self._jobs = Jobs(self._archive, members, engine_of(settings.flavor), layout) if self._archive else None
         self._follower = Follower(self._archive, members, scratch / "segments") if self._archive else None
@@ -177,6 +178,7 @@ class Archiver:
             return ArchiverState(ready=True)
         running = self._jobs.running
         headers = self._archive.headers
+        found = self._archive.dialect.gaps(headers)
         mark = self._follower.mark
         return ArchiverState(
             ready=self._ready,
@@ -188,7 +190,7 @@ class Archiver:
             recoverable_to=mark.time if mark else 0.0,
             position=mark.position if mark else "",
             segments=len(headers),
-            gaps=tuple(GapState(str(each), each.after_time, each.until_time) for each in gaps(headers)[-MAX_GAPS:]),
+            gaps=tuple(GapState(str(each), each.after_time, each.until_time) for each in found[-MAX_GAPS:]),
         )
 
     async def _start_job(self, request: web.Request) -> web.StreamResponse:

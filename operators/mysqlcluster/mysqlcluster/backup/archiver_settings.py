@@ -12,6 +12,7 @@ import msgspec
 
 from mysqlcluster.agent.settings import ROOT_VARIABLE, SettingsError, load_settings
 from mysqlcluster.backup.archive import Archive
+from mysqlcluster.backup.dialects import dialect_of
 from mysqlcluster.backup.s3 import S3Store
 from mysqlcluster.backup.sealing import KEY_BYTES
 from mysqlcluster.backup.stores import DirectoryStore, Store
@@ -79,11 +80,12 @@ def load_archiver_settings(file: Path) -> ArchiverSettings:
     return msgspec.structs.replace(settings, root_directory=root) if root else settings
 
 
-def archive_of(settings: ArchiveSettings, *, writes: bool) -> Archive:
+def archive_of(settings: ArchiveSettings, flavor: str, *, writes: bool) -> Archive:
     """Return the archive that settings describe.
 
     Args:
         settings: The settings.
+        flavor: The flavor of the cluster.
         writes: Whether this process writes; then it removes the unfinished files of a killed process.
 
     Raises:
@@ -107,7 +109,8 @@ def archive_of(settings: ArchiveSettings, *, writes: bool) -> Archive:
         if writes:
             directory.clean()
         store = directory
-    return Archive(store, _key(Path(settings.key_directory) / "key") if settings.key_directory else None)
+    key = _key(Path(settings.key_directory) / "key") if settings.key_directory else None
+    return Archive(store, key, dialect_of(flavor))
 
 
 def _key(file: Path) -> bytes:

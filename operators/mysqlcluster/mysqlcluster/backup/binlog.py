@@ -1,12 +1,11 @@
-"""The parts of binary log events that an archive of MariaDB needs: boundaries, GTIDs and times.
+"""The parts of binary log events that an archive needs: boundaries, GTIDs and times, of MariaDB and MySQL.
 
 A binary log consists of four bytes and a sequence of events. Each event has a header of 19 bytes with the time in
 seconds, the type and the length. A transaction begins with a GTID event and ends before the next one. Events outside of
-transactions (rotation, checkpoints, lists of GTIDs) do not change data. From files of MySQL only the GTIDs before the
-file are read.
+transactions (rotation, checkpoints, lists of GTIDs) do not change data.
 
 Source: https://mariadb.com/kb/en/2-binlog-event-header/, https://mariadb.com/kb/en/gtid_event/,
-    mysql::binlog::event::Previous_gtids_event of MySQL
+    mysql::binlog::event::Previous_gtids_event and Gtid_event of MySQL
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
-from mysqlcluster.backup.positions import Gtid
+from mysqlcluster.backup.positions import AnyGtid, Gtid, SourceGtid
 from mysqlcluster.gtid import GtidSet
 
 __all__ = [
@@ -41,8 +40,15 @@ _LIST_ENTRY = struct.Struct("<IIQ")
 _COUNT = struct.Struct("<Q")
 _ORIGIN = struct.Struct("<16sQ")
 _INTERVAL = struct.Struct("<QQ")
+_SOURCE_GTID = struct.Struct("<B16sQ")
+_COMMIT_OFFSET = _SOURCE_GTID.size + 1 + 8 + 8
+"""Bytes of a GTID event of MySQL before its times: after the GTID follow a type and two logical clocks."""
+_TIME_BYTES = 7
+_HAS_ORIGINAL_TIME = 1 << 55
+"""The bit of the first time which says that the time of the commit on the original server follows."""
 
 STOP, ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS = 3, 4, 15, 35
+SOURCE_GTID, TAGGED_GTID = 33, 42
 CHECKPOINT, GTID, GTID_LIST, START_ENCRYPTION = 161, 162, 163, 164
 _OUTSIDE = frozenset({STOP, ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS, CHECKPOINT, GTID_LIST, START_ENCRYPTION})
 
@@ -69,8 +75,9 @@ class Event(NamedTuple):
 class Transaction(NamedTuple):
     """The identity and the time of one transaction."""
 
-    gtid: Gtid
+    gtid: AnyGtid
     time: int
+    """Unix time of the commit on the server that was the primary, in seconds."""
 
 
 class EventReader:
@@ -144,14 +151,32 @@ def gtid_of(event: Event) -> Transaction | None:
     """Return the transaction that an event begins, or `None` if it begins none.
 
     Raises:
-        BinlogError: The event is too short.
+        BinlogError: The event is too short, or has a GTID with a tag.
     """
-    if event.kind != GTID:
+    if event.kind == TAGGED_GTID:
+        raise BinlogError("GTIDs with tags are not supported")
+    if event.kind not in (GTID, SOURCE_GTID):
         return None
-    if len(event.body) < _GTID.size:
-        raise BinlogError("a GTID event is too short")
-    number, domain, _ = _GTID.unpack_from(event.body)
+    try:
+        if event.kind == SOURCE_GTID:
+            return _source_gtid(event)
+        number, domain, _ = _GTID.unpack_from(event.body)
+    except struct.error:
+        raise BinlogError("a GTID event is too short") from None
     return Transaction(Gtid(domain, event.server, number), event.time)
+
+
+def _source_gtid(event: Event) -> Transaction:
+    """Return the transaction of a GTID event of MySQL."""
+    _, source, number = _SOURCE_GTID.unpack_from(event.body)
+    here = int.from_bytes(event.body[_COMMIT_OFFSET : _COMMIT_OFFSET + _TIME_BYTES], "little")
+    original = here
+    if here & _HAS_ORIGINAL_TIME:
+        start = _COMMIT_OFFSET + _TIME_BYTES
+        original = int.from_bytes(event.body[start : start + _TIME_BYTES], "little")
+    microseconds = original & ~_HAS_ORIGINAL_TIME
+    time = microseconds // 1_000_000 if microseconds else event.time
+    return Transaction(SourceGtid(str(uuid.UUID(bytes=source)), number), time)
 
 
 def list_of(event: Event) -> tuple[Gtid, ...] | None:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 MARK = "archive.json"
-HEADER_BYTES = 1 << 14
+HEADER_BYTES = 1 << 16
 """Most bytes of a segment's header, including its line break."""
 MAX_MANIFEST_BYTES = 1 << 20
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

@@ -26,10 +26,12 @@ from mysqlcluster.backup.binlog import (
     begins_file,
     gtid_of,
     is_outside,
+    previous_of,
 )
 from mysqlcluster.backup.catalog import ArchiveMark, CatalogError, SegmentHeader
+from mysqlcluster.backup.histories import History
 from mysqlcluster.backup.members import MemberError, Members
-from mysqlcluster.backup.positions import History, parse_gtids
+from mysqlcluster.backup.positions import Gtid
 from mysqlcluster.backup.stores import ExistingObjectError, StoreError
 
 __all__ = ["Follower"]
@@ -72,11 +74,13 @@ class Segment:
         self._out.flush()
         self.size = self._out.tell()
         known = self.header
-        domain, number = transaction.gtid.domain, transaction.gtid.number
+        gtid, first = transaction.gtid, known.first
+        if isinstance(gtid, Gtid) and gtid.domain not in first:
+            first = {**first, gtid.domain: gtid.number}
         self.header = msgspec.structs.replace(
             known,
             until=str(history),
-            first={**known.first, domain: number} if domain not in known.first else known.first,
+            first=first,
             first_time=known.first_time or transaction.time,
             last_time=max(known.last_time, transaction.time),
             transactions=known.transactions + 1,
@@ -111,7 +115,7 @@ class Follower:
         """Why the archive does not continue; empty if it does."""
         self.mark: ArchiveMark | None = None
         self._changed = asyncio.Event()
-        self._history = History()
+        self._history = self._history_of("")
         self._number = 0
         self._fresh = True
         self._segment: Segment | None = None
@@ -121,6 +125,9 @@ class Follower:
         self._stream = 0
         self._file: BinlogFile | None = None
         self._reader = EventReader(magic=True)
+
+    def _history_of(self, text: str) -> History:
+        return self._archive.dialect.history(text)
 
     def follow(self, member: str) -> None:
         """Follow another member; an empty name stops following."""
@@ -165,7 +172,7 @@ class Follower:
     async def _load(self) -> None:
         segments = await self._archive.segments(fresh=True)
         if segments:
-            self._history = History(parse_gtids(segments[-1].until))
+            self._history = self._history_of(segments[-1].until)
             self._number = segments[-1].number
             self._fresh = False
         self.mark = await self._archive.mark()
@@ -175,7 +182,7 @@ class Follower:
         if self._segment is not None:
             # Transactions that the target does not contain yet are read again.
             if self._segment.stored < self._segment.header.transactions:
-                self._history = History(parse_gtids(self._stored_until(self._segment)))
+                self._history = self._history_of(self._stored_until(self._segment))
             self._segment.close()
         self._segment, self._pending, self._file = None, None, None
 
@@ -209,20 +216,16 @@ class Follower:
     def _locate(self, listing: BinlogList) -> None:
         if not listing.files:
             raise MemberError(f"{self.source} has no binary log")
-        starts = [(file, parse_gtids(file.after)) for file in listing.files]
-        known = [file for file, gtids in starts if all(map(self._history.holds, gtids))]
+        known = [file for file in listing.files if self._history.contains(file.after)]
         if self._fresh:  # a new archive begins here; the first full backup is taken later
-            first, gtids = starts[-1]
-            self._history.include(gtids)
+            first = listing.files[-1]
+            self._history.begin_after(first.after)
         elif known:
             first = known[-1]
         else:
-            first, gtids = starts[0]
+            first = listing.files[0]
             _log.error("archive_gap", member=self.source, after=str(self._history), until=first.after)
-            for gtid in gtids:
-                if self._history.conflicts(gtid):
-                    self._history.abandon(gtid)
-            self._history.include(gtids)
+            self._history.begin_after(first.after)
         self._fresh = False
         self._stream = listing.stream
         self._begin(first)
@@ -250,6 +253,9 @@ class Follower:
         if begins_file(event):
             self._description = event.data
             await self._seal()
+        previous = previous_of(event)
+        if previous is not None:
+            self._history.begin_file(previous)
         transaction = gtid_of(event)
         if transaction is not None or is_outside(event):
             self._end_transaction()
@@ -260,6 +266,7 @@ class Follower:
 
     async def _begin_transaction(self, transaction: Transaction) -> None:
         if self._history.holds(transaction.gtid):
+            self._history.include(transaction.gtid)
             return
         if self._history.conflicts(transaction.gtid):
             await self._seal()
@@ -275,7 +282,7 @@ class Follower:
 
     def _end_transaction(self) -> None:
         if self._pending is not None and self._segment is not None:
-            self._history.include([self._pending.gtid])
+            self._history.include(self._pending.gtid)
             self._segment.end_transaction(self._pending, self._history)
         self._pending = None
 

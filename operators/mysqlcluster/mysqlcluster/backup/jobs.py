@@ -19,7 +19,6 @@ from mysqlcluster.agent.session import DriverError
 from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.catalog import BackupManifest, CatalogError
 from mysqlcluster.backup.members import MemberError, Members
-from mysqlcluster.backup.plan import removable
 from mysqlcluster.backup.scratch import check_tables, scratch_server
 from mysqlcluster.backup.sealing import SealError
 from mysqlcluster.backup.stores import StoreError
@@ -216,10 +215,11 @@ class Jobs:
         try:
             position = await receive_copy(self._engine, layout, self._archive.read_data(manifest), layout.database)
             async with scratch_server(self._engine, layout) as session:
-                version = (await self._engine.read(session)).version
+                facts = await self._engine.read(session)
                 tables = await check_tables(session)
+            position = position or facts.executed
             _log.info("backup_verified", backup=job.name, position=str(position), tables=tables)
-            verified = {"position": str(position), "version": version, "verified": self._now()}
+            verified = {"position": str(position), "version": facts.version, "verified": self._now()}
         finally:
             await asyncio.to_thread(shutil.rmtree, layout.data, True)
         await self._store(msgspec.structs.replace(manifest, **verified))
@@ -227,7 +227,8 @@ class Jobs:
     async def _delete(self, job: DeleteBackup) -> None:
         await self._archive.delete_backup(job.name)
         self.manifests.pop(job.name, None)
-        await self._archive.delete_segments(removable(self._archive.headers, self.manifests.values()))
+        removable = self._archive.dialect.removable(self._archive.headers, self.manifests.values())
+        await self._archive.delete_segments(removable)
 
 
 def _emptied(directory: Path) -> None:

@@ -1,6 +1,6 @@
-"""The full backup and the segments for a restore to a point in the history, and the gaps. Pure functions.
+"""The full backup and the segments for a restore of MariaDB to a point in the history, and the gaps. Pure functions.
 
-A member's history can end with transactions that were never acknowledged. If the archive has followed such a member, a
+`set_plan` has the same functions for MySQL. A member's history can end with transactions that were never acknowledged. If the archive has followed such a member, a
 later segment begins a domain at a number that an earlier segment also contains. From that number on, the earlier
 transactions are abandoned, and a restore omits them.
 """
@@ -16,7 +16,7 @@ import msgspec
 
 from mysqlcluster.backup.binlog import Transaction
 from mysqlcluster.backup.catalog import ArchiveMark, BackupManifest, SegmentHeader
-from mysqlcluster.backup.positions import Position, advance, covers, format_position, parse_position
+from mysqlcluster.backup.positions import Gtid, Position, advance, covers, format_position, parse_position
 
 __all__ = [
     "Gap",
@@ -25,7 +25,10 @@ __all__ = [
     "Replay",
     "RestorePlan",
     "Target",
+    "check_mark",
     "gaps",
+    "named_backup",
+    "newest",
     "plan",
     "removable",
     "text_of",
@@ -49,8 +52,8 @@ class Target(NamedTuple):
 class Gap(NamedTuple):
     """Transactions that the archive lacks."""
 
-    after: Position
-    until: Position
+    missing: str
+    """The transactions, such as `after 0-1-10 up to 0-1-14`."""
     after_time: int
     until_time: int
     segment: int
@@ -58,8 +61,8 @@ class Gap(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"transactions after {format_position(self.after) or 'the start'} up to {format_position(self.until)},"
-            f" between {text_of(self.after_time)} and {text_of(self.until_time)}, are missing"
+            f"transactions {self.missing}, between {text_of(self.after_time)} and {text_of(self.until_time)},"
+            " are missing"
         )
 
 
@@ -67,8 +70,10 @@ class PlannedSegment(msgspec.Struct, frozen=True, rename="camel"):
     """A segment that is replayed."""
 
     number: int
-    cut: Mapping[int, int]
-    """By domain, the number of the first abandoned transaction."""
+    cut: Mapping[int, int] = {}
+    """Of MariaDB: by domain, the number of the first abandoned transaction."""
+    abandoned: str = ""
+    """Of MySQL: the GTID set of the abandoned transactions."""
 
 
 class RestorePlan(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,7 +103,7 @@ def plan(
     """
     usable = [each for each in backups if each.verified]
     if target.time is None and not target.gtid:
-        return RestorePlan(_named(target.backup, backups))
+        return RestorePlan(named_backup(target.backup, backups))
     wanted: Position = parse_position(target.gtid)
     second = floor(target.time) if target.time is not None else None
     base = _base(target, usable, wanted)
@@ -112,7 +117,7 @@ def plan(
             last_time = max(last_time, header.last_time)
             continue
         if not covers(position, header.start):
-            raise PlanError(f"the archive has a gap: {Gap(position, header.start, last_time, header.first_time, 0)}")
+            raise PlanError(f"the archive has a gap: {_gap(position, header, last_time)}")
         chosen.append(PlannedSegment(header.number, cut))
         for gtid in _kept_end(header, cut).values():
             position = advance(position, gtid)
@@ -125,7 +130,8 @@ def plan(
     return RestorePlan(base, tuple(chosen), second, format_position(wanted))
 
 
-def _named(name: str, backups: Sequence[BackupManifest]) -> BackupManifest:
+def named_backup(name: str, backups: Sequence[BackupManifest]) -> BackupManifest:
+    """Return the backup of that name; raises `PlanError` if there is none."""
     found = next((each for each in backups if each.name == name), None)
     if found is None:
         have = ", ".join(each.name for each in backups) or "none"
@@ -141,6 +147,15 @@ def _base(target: Target, usable: Sequence[BackupManifest], wanted: Position) ->
         if (target.time is None or each.ended < target.time)
         and (not wanted or covers(wanted, parse_position(each.position)))
     ]
+    return newest(fit, usable)
+
+
+def newest(fit: Sequence[BackupManifest], usable: Sequence[BackupManifest]) -> BackupManifest:
+    """Return the newest backup that a restore can start from.
+
+    Raises:
+        PlanError: There is none in `fit`; the message names the first of all usable backups.
+    """
     if fit:
         return max(fit, key=lambda each: each.ended)
     if not usable:
@@ -153,17 +168,32 @@ def _base(target: Target, usable: Sequence[BackupManifest], wanted: Position) ->
 
 
 def _check_end(second: int | None, wanted: Position, position: Position, mark: ArchiveMark | None) -> None:
-    if second is not None and (mark is None or mark.time < second):
+    reached = format_position(position)
+    if second is not None:
+        check_mark(second, mark, reached, complete=mark is None or covers(position, parse_position(mark.position)))
+    elif not covers(position, wanted):
+        raise PlanError(f"the archive ends at {reached or 'its start'}, before {format_position(wanted)}")
+
+
+def check_mark(second: int, mark: ArchiveMark | None, reached: str, *, complete: bool) -> None:
+    """Check that the archive reaches a time.
+
+    Args:
+        second: The time.
+        mark: The time until which the archive is complete.
+        reached: The position at the end of the segments.
+        complete: The segments contain the position of the mark.
+
+    Raises:
+        PlanError: The archive ends before the time, or its segments before its mark.
+    """
+    if mark is None or mark.time < second:
         end = text_of(mark.time) if mark is not None else "nowhere"
         raise PlanError(f"the archive leads to {end} only; choose a point before it")
-    if second is not None and mark is not None and not covers(position, parse_position(mark.position)):
+    if not complete:
         raise PlanError(
-            f"the segments lead to {format_position(position) or 'nothing'}, and the archive had {mark.position}: two"
+            f"the segments lead to {reached or 'nothing'}, and the archive had {mark.position}: two"
             " archivers may be writing; try again in a few minutes"
-        )
-    if second is None and not covers(position, wanted):
-        raise PlanError(
-            f"the archive ends at {format_position(position) or 'its start'}, before {format_position(wanted)}"
         )
 
 
@@ -193,13 +223,18 @@ def gaps(segments: Sequence[SegmentHeader]) -> tuple[Gap, ...]:
     last_time = 0
     for index, header in enumerate(segments):
         if index and not covers(position, header.start):
-            found.append(Gap(position, header.start, last_time, header.first_time, header.number))
+            found.append(_gap(position, header, last_time))
         for gtid in header.end.values():
             position = advance(position, gtid)
         for domain, gtid in header.start.items():
             position = position if domain in position else {**position, domain: gtid}
         last_time = max(last_time, header.last_time)
     return tuple(found)
+
+
+def _gap(position: Position, header: SegmentHeader, last_time: int) -> Gap:
+    missing = f"after {format_position(position) or 'the start'} up to {format_position(header.start)}"
+    return Gap(missing, last_time, header.first_time, header.number)
 
 
 def removable(segments: Sequence[SegmentHeader], backups: Iterable[BackupManifest]) -> tuple[int, ...]:
@@ -235,6 +270,8 @@ class Replay:
             PlanError: The full backup or the target is part of an abandoned history.
         """
         gtid = transaction.gtid
+        if not isinstance(gtid, Gtid):
+            raise PlanError(f"{gtid} is a transaction of MySQL; the full backup is of MariaDB")
         if self.done or gtid.number >= segment.cut.get(gtid.domain, gtid.number + 1):
             return False
         for known, owner in ((self._base, "the full backup"), (self._wanted, "the point that is asked for")):

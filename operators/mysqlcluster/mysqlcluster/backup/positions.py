@@ -1,23 +1,33 @@
-"""Positions in a history of MariaDB: the last transaction of each domain.
+"""Transactions of both flavors, and positions in a history of MariaDB: the last transaction of each domain.
 
-Within a domain, the numbers of one history rise. Two transactions of a domain with the same number and different
+Within a domain of MariaDB, the numbers of one history rise. Two transactions of a domain with the same number and different
 servers belong to different histories. One of the two was never acknowledged, and a failover abandoned it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["Gtid", "History", "Position", "advance", "covers", "format_position", "parse_gtids", "parse_position"]
+__all__ = [
+    "AnyGtid",
+    "Gtid",
+    "Position",
+    "SourceGtid",
+    "advance",
+    "covers",
+    "format_position",
+    "parse_gtids",
+    "parse_position",
+]
 
 _GTID = re.compile(r"(\d{1,10})-(\d{1,10})-(\d{1,20})")
 MAX_POSITION_CHARACTERS = 1 << 16
 
 
 class Gtid(NamedTuple):
-    """One transaction."""
+    """One transaction of MariaDB."""
 
     domain: int
     server: int
@@ -27,6 +37,18 @@ class Gtid(NamedTuple):
         return f"{self.domain}-{self.server}-{self.number}"
 
 
+class SourceGtid(NamedTuple):
+    """One transaction of MySQL."""
+
+    source: str
+    """The UUID of the server that was the primary."""
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.number}"
+
+
+AnyGtid = Gtid | SourceGtid
 Position = Mapping[int, Gtid]
 """The last transaction by domain."""
 
@@ -74,37 +96,3 @@ def covers(position: Position, wanted: Position) -> bool:
         for domain, gtid in wanted.items()
         if gtid.number > 0
     )
-
-
-class History:
-    """The last number of each domain and server in one history, as in `@@gtid_binlog_state`."""
-
-    def __init__(self, gtids: Iterable[Gtid] = ()) -> None:
-        """Start with these transactions and all before them."""
-        self._last: dict[tuple[int, int], int] = {}
-        self.include(gtids)
-
-    def include(self, gtids: Iterable[Gtid]) -> None:
-        """Add transactions and all before them."""
-        for gtid in gtids:
-            place = (gtid.domain, gtid.server)
-            self._last[place] = max(gtid.number, self._last.get(place, 0))
-
-    def holds(self, gtid: Gtid) -> bool:
-        """Return whether a transaction is part of this history."""
-        return gtid.number <= self._last.get((gtid.domain, gtid.server), 0)
-
-    def conflicts(self, gtid: Gtid) -> bool:
-        """Return whether the history has a transaction of another server with this number or a higher one."""
-        return not self.holds(gtid) and any(
-            domain == gtid.domain and number >= gtid.number for (domain, _), number in self._last.items()
-        )
-
-    def abandon(self, gtid: Gtid) -> None:
-        """Remove all transactions of the domain from the number of this transaction on."""
-        for place, number in list(self._last.items()):
-            if place[0] == gtid.domain and number >= gtid.number:
-                self._last[place] = gtid.number - 1
-
-    def __str__(self) -> str:
-        return ",".join(f"{domain}-{server}-{number}" for (domain, server), number in sorted(self._last.items()))

@@ -23,7 +23,8 @@ from mysqlcluster.agent.copies import receive_copy
 from mysqlcluster.agent.process import CommandError, ServerProcess, command_environment, tail
 from mysqlcluster.agent.session import DriverError
 from mysqlcluster.backup.binlog import MAGIC, BinlogError, begins_file, events_of, gtid_of, is_outside
-from mysqlcluster.backup.plan import PlanError, PlannedSegment, Replay, RestorePlan
+from mysqlcluster.backup.dialects import AnyReplay, dialect_of
+from mysqlcluster.backup.plan import PlanError, PlannedSegment, RestorePlan
 from mysqlcluster.backup.scratch import started
 from mysqlcluster.engines import Engine, Layout, ServerOptions
 from mysqlcluster.gtid import GtidSet
@@ -144,10 +145,11 @@ async def restore(
         position = await receive_copy(engine, layout, source.data(made.backup.name), incoming)
         await asyncio.to_thread(shutil.rmtree, layout.database, True)
         os.replace(incoming, layout.database)
-        async with started(server, layout, options, password) as session:
+        async with started(engine, server, layout, options, password) as session:
             await engine.set_executed(session, GtidSet.parse(made.backup.history), position)
             if made.segments:
                 incoming.mkdir(mode=0o700)
+                await engine.accept_replay(session)
                 # An interrupted restore starts again, so that single commits need not be durable.
                 await session.run("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
                 await session.run("SET GLOBAL sync_binlog = 0")
@@ -161,7 +163,7 @@ async def restore(
 async def _replay(
     source: RestoreSource, made: RestorePlan, engine: Engine, layout: Layout, directory: Path, password: str
 ) -> None:
-    replay = Replay(made)
+    replay = dialect_of(engine.flavor).replay(made)
     client = directory / "client.cnf"
     client.touch(mode=0o600)
     escaped = password.replace("\\", "\\\\").replace('"', '\\"')
@@ -180,7 +182,7 @@ async def _replay(
     replay.check_reached()
 
 
-async def _select(replay: Replay, segment: PlannedSegment, source: RestoreSource, file: Path) -> bool:
+async def _select(replay: AnyReplay, segment: PlannedSegment, source: RestoreSource, file: Path) -> bool:
     """Write the transactions to restore of a segment as a binary log; return whether there are any."""
     taken, any_taken = False, False
     async with contextlib.aclosing(source.segment(segment.number)) as chunks:

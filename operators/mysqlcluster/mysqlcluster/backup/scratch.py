@@ -14,7 +14,6 @@ import msgspec
 from mysqlcluster.agent.process import CommandError, ServerProcess
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.engines import Engine, Layout, ServerOptions
-from mysqlcluster.engines.sql import quoted
 
 __all__ = ["check_tables", "scratch_server", "started"]
 
@@ -35,7 +34,7 @@ async def scratch_server(engine: Engine, layout: Layout) -> AsyncGenerator[Local
     )
     server = ServerProcess(engine, layout, options)
     try:
-        async with started(server, layout, options, secrets.token_urlsafe(24)) as session:
+        async with started(engine, server, layout, options, secrets.token_urlsafe(24)) as session:
             yield session
     finally:
         await server.stop()
@@ -43,7 +42,7 @@ async def scratch_server(engine: Engine, layout: Layout) -> AsyncGenerator[Local
 
 @contextlib.asynccontextmanager
 async def started(
-    server: ServerProcess, layout: Layout, options: ServerOptions, password: str
+    engine: Engine, server: ServerProcess, layout: Layout, options: ServerOptions, password: str
 ) -> AsyncGenerator[LocalSession]:
     """Start a server on a copy, give its local administrator a password, and connect.
 
@@ -55,9 +54,7 @@ async def started(
     statements = layout.data / "run" / "start.sql"
     statements.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
     statements.touch(mode=0o600)
-    statements.write_text(
-        f"SET SESSION sql_log_bin = 0;\nALTER USER root@localhost IDENTIFIED BY {quoted(password)};\n"
-    )
+    statements.write_text("".join(f"{each};\n" for each in engine.password_statements(password)))
     extra = {"init_file": str(statements), "max_allowed_packet": "1G"}
     server.options = msgspec.structs.replace(options, settings={**options.settings, **extra})
     try:

@@ -167,6 +167,17 @@ class Engine(Protocol):
         """
         ...
 
+    def password_statements(self, password: str) -> tuple[str, ...]:
+        """Return the statements that a server executes when it starts, to set its local administrator's password.
+
+        They do not write to the binary log.
+        """
+        ...
+
+    async def accept_replay(self, session: Session) -> None:
+        """Let the local administrator execute transactions of a binary log; a restart ends it."""
+        ...
+
     async def secure(self, session: Session, password: str) -> None:
         """Set the password of the local administrator, once, in a new database, without replication."""
         ...

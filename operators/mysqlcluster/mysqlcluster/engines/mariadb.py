@@ -168,6 +168,12 @@ class MariaDB:
                 return GtidSet.parse(words[2] if len(words) > 2 else "")
         raise ValueError(f"{directory} holds no copy of a server: mariadb_backup_binlog_info is missing")
 
+    def password_statements(self, password: str) -> tuple[str, ...]:
+        return ("SET SESSION sql_log_bin = 0", f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")
+
+    async def accept_replay(self, session: Session) -> None:
+        """Do nothing: `read_only` does not stop the local administrator."""
+
     async def secure(self, session: Session, password: str) -> None:
         await session.run("SET SESSION sql_log_bin = 0")
         await session.run(f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")

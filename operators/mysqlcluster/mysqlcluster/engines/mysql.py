@@ -168,6 +168,14 @@ class MySQL:
             raise ValueError(f"{directory} holds no copy of a server: mysql.ibd is missing")
         return GtidSet()  # the server reads the position from its own tables
 
+    def password_statements(self, password: str) -> tuple[str, ...]:
+        change = f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}"
+        writable, again = "SET GLOBAL super_read_only = OFF", "SET GLOBAL super_read_only = ON"
+        return ("SET SESSION sql_log_bin = 0", writable, change, again)
+
+    async def accept_replay(self, session: Session) -> None:
+        await session.run("SET GLOBAL super_read_only = OFF")
+
     async def secure(self, session: Session, password: str) -> None:
         await session.run("SET SESSION sql_log_bin = 0")
         await session.run("SET GLOBAL read_only = OFF")

@@ -79,7 +79,7 @@ class Archiver:
             json.dumps(
                 {
                     "cluster": "db",
-                    "flavor": "mariadb",
+                    "flavor": members.flavor,
                     "rootDirectory": members.root,
                     "scratchDirectory": str(directory / "scratch"),
                     "secretsDirectory": str(members.directory / "secrets"),

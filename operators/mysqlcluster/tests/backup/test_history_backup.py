@@ -18,9 +18,10 @@ from mysqlcluster.backup.jobs import Follow
 from mysqlcluster.backup.lifecycle import ENDED, Facts, advance
 from mysqlcluster.backup.positions import covers, parse_position
 from mysqlcluster.backup.setup import member_to_read
+from mysqlcluster.gtid import GtidSet
 from mysqlcluster.status import role_of
 from tests.backup.archivers import Archiver, in_directory
-from tests.backup.test_restore_mariadb import archiver_of, restored
+from tests.backup.test_restore import archiver_of, restored
 from tests.history import Faults, Loop, Outcome, Writers, problems, read_all, running
 from tests.members import Members, members_of
 from tests.test_history_mariadb import policy
@@ -32,9 +33,9 @@ FAULTS = 3
 POLL_SECONDS = 0.2
 
 
-@pytest.fixture
-def three(tmp_path: Path):
-    with members_of(tmp_path / "members", 3) as members:
+@pytest.fixture(params=["mariadb-10.11", "mysql-9.7"])
+def three(request: pytest.FixtureRequest, tmp_path: Path):
+    with members_of(tmp_path / "members", 3, server=request.param) as members:
         yield members
 
 
@@ -89,6 +90,13 @@ async def backed_up(loop: Loop, archiver: Archiver) -> AsyncGenerator[Backups]:
             task.cancel()
 
 
+def has_reached(members: Members, position: str, end: str) -> bool:
+    """Return whether a position of the archive contains the transactions of a member."""
+    if members.flavor == "mysql":
+        return GtidSet.parse(position).contains(GtidSet.parse(end))
+    return covers(parse_position(position), parse_position(end))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_a_restore_has_every_acknowledged_write_after_faults_during_backups(
@@ -118,11 +126,9 @@ async def test_a_restore_has_every_acknowledged_write_after_faults_during_backup
             async with asyncio.timeout(120):
                 while not all(each.phase in ENDED for each in backups.statuses):  # noqa: ASYNC110 - real processes
                     await asyncio.sleep(POLL_SECONDS)
-            state = await archiver.until(
-                lambda state: state.ready and covers(parse_position(state.position), parse_position(end))
-            )
+            state = await archiver.until(lambda state: state.ready and has_reached(three, state.position, end))
         assert state.gaps == (), faults.done
         assert any(each.phase == "Completed" for each in backups.statuses), (backups.statuses, faults.done)
         oldest = min((each for each in state.backups if each.verified), key=lambda each: each.ended)
-        rows, _, _ = await restored(tmp_path, archive, backup=oldest.name, until_gtid=end)
+        rows, _, _ = await restored(tmp_path, archive, server=three.server, backup=oldest.name, until_gtid=end)
     assert set(rows) == final[loop.stored.primary], faults.done

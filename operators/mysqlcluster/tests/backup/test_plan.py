@@ -6,8 +6,9 @@ import pytest
 
 from mysqlcluster.backup.binlog import Transaction
 from mysqlcluster.backup.catalog import ArchiveMark, BackupManifest, SegmentHeader
+from mysqlcluster.backup.histories import DomainHistory
 from mysqlcluster.backup.plan import PlanError, Replay, Target, gaps, plan, removable
-from mysqlcluster.backup.positions import Gtid, History, format_position, parse_position
+from mysqlcluster.backup.positions import Gtid, format_position, parse_position
 
 MARK = ArchiveMark(1000.0, "db-1", "")
 
@@ -116,7 +117,7 @@ def test_retention_keeps_the_segments_that_a_backup_needs():
 
 
 def test_a_history_tells_a_known_transaction_from_a_conflict():
-    history = History([Gtid(0, 1, 101)])
+    history = DomainHistory("0-1-101")
     assert history.holds(Gtid(0, 1, 100))
     assert not history.conflicts(Gtid(0, 2, 102))
     assert history.conflicts(Gtid(0, 2, 101))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mysqlcluster.backup.archive import Archive, from_bytes
 from mysqlcluster.backup.catalog import BackupManifest
+from mysqlcluster.backup.dialects import dialect_of
 from mysqlcluster.backup.sealing import SealError, seal, unseal
 from mysqlcluster.backup.stores import DirectoryStore, MissingObjectError, collected
 
@@ -76,7 +77,7 @@ async def test_an_interrupted_write_leaves_the_object_before(tmp_path: Path):
 
 
 async def test_data_that_does_not_match_its_manifest_is_refused(tmp_path: Path):
-    archive = Archive(DirectoryStore(tmp_path), None)
+    archive = Archive(DirectoryStore(tmp_path), None, dialect_of("mariadb"))
     measured = await archive.write_data("one", from_bytes(b"content"))
     manifest = BackupManifest("one", "db-0", 1.0, 2.0, "", measured.size, measured.sha256)
     assert b"".join([chunk async for chunk in archive.read_data(manifest)]) == b"content"

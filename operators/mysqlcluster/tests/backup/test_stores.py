@@ -13,7 +13,7 @@ from mysqlcluster.backup.positions import covers, parse_position
 from mysqlcluster.backup.s3 import S3Store
 from mysqlcluster.backup.stores import DirectoryStore, ExistingObjectError, Store, collected
 from tests.backup.archivers import BUCKET, KEYS, in_directory, s3_server
-from tests.backup.test_restore_mariadb import archiver_of, restored, writing
+from tests.backup.test_restore import archiver_of, restored, writing
 from tests.members import Members, bootstrap, members_of
 
 

@@ -15,7 +15,7 @@ from mysqlcluster import actions
 from mysqlcluster.backup.plan import text_of
 from mysqlcluster.observation import MemberState
 from tests.backup.archivers import Archiver, encryption_key, in_directory, in_s3, s3_server
-from tests.members import REVISION, Members, application, bootstrap, members_of, run, until
+from tests.members import REVISION, Members, application, bootstrap, members_of, run, server_root, until
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +31,12 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str
         yield in_s3(endpoint, tmp_path, key=key)
 
 
-@pytest.fixture
-def one(tmp_path: Path) -> Iterator[Members]:
-    with members_of(tmp_path / "a", 1) as members:
+MYSQL = "mysql-9.7"
+
+
+@pytest.fixture(params=["mariadb-10.11", MYSQL])
+def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path / "a", 1, server=request.param) as members:
         yield members
 
 
@@ -50,8 +53,9 @@ def archiver_of(directory: Path, members: Members, archive: Any, source: Any = N
 class Writer:
     """Writes rows, and records the GTID and the second of each commit."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, flavor: str) -> None:
         self._connection = connection
+        self._position = "@@last_gtid" if flavor == "mariadb" else "@@GLOBAL.gtid_executed"
         self.committed: list[tuple[int, str, int]] = []
 
     async def create(self) -> None:
@@ -61,7 +65,7 @@ class Writer:
         for _ in range(count):
             number = len(self.committed) + 1
             await run(self._connection, "INSERT INTO items VALUES (%s, UNHEX(%s))", number, content.hex())
-            ((gtid, now),) = await run(self._connection, "SELECT @@last_gtid, UNIX_TIMESTAMP()")
+            ((gtid, now),) = await run(self._connection, f"SELECT {self._position}, UNIX_TIMESTAMP()")
             self.committed.append((number, gtid, now))
 
     async def next_second(self) -> int:
@@ -77,16 +81,18 @@ class Writer:
 @contextlib.asynccontextmanager
 async def writing(members: Members, name: str) -> AsyncGenerator[Writer]:
     async with application(members, name) as connection:
-        yield Writer(connection)
+        yield Writer(connection, members.flavor)
 
 
-async def restored(directory: Path, source: dict[str, Any], **point: str) -> tuple[list[int], MemberState, float]:
+async def restored(
+    directory: Path, source: dict[str, Any], *, server: str = "mariadb-10.11", **point: str
+) -> tuple[list[int], MemberState, float]:
     """Restore into a new member; return its rows, its state, and the duration in seconds."""
     new = Path(tempfile.mkdtemp(dir=directory))
-    placeholder = Members(new / "unused", 1, Path("/"))
+    placeholder = Members(new / "unused", 1, server_root(server), flavor=server.partition("-")[0])
     with contextlib.ExitStack() as stack:
         archiver = stack.enter_context(archiver_of(new / "archiver", placeholder, None, source))
-        members = stack.enter_context(members_of(new / "m", 1, archiver_url=archiver.url))
+        members = stack.enter_context(members_of(new / "m", 1, server=server, archiver_url=archiver.url))
         async with members.client() as client:
             await until(client, "m-0", lambda state: state.reachable)
             await archiver.until(lambda state: state.ready)
@@ -105,6 +111,7 @@ async def restored(directory: Path, source: dict[str, Any], **point: str) -> tup
 async def test_a_new_server_gets_the_state_of_a_second_of_a_gtid_or_of_a_backup(
     one: Members, archive: dict[str, Any], tmp_path: Path
 ):
+    server = one.server
     with archiver_of(tmp_path / "archiver", one, archive) as archiver:
         async with one.client() as client:
             await bootstrap(client, one)
@@ -122,14 +129,16 @@ async def test_a_new_server_gets_the_state_of_a_second_of_a_gtid_or_of_a_backup(
             assert (state.gaps, state.problem) == ((), "")
             assert manifest.encrypted == bool(archive["keyDirectory"])
 
-            at_backup, _, _ = await restored(tmp_path, archive, backup="first")
+            at_backup, _, _ = await restored(tmp_path, archive, server=server, backup="first")
             assert at_backup == list(range(1, 21))
 
-            to_second, _, _ = await restored(tmp_path, archive, backup="first", until_time=text_of(second))
+            to_second, _, _ = await restored(
+                tmp_path, archive, server=server, backup="first", until_time=text_of(second)
+            )
             assert to_second == writer.before(second) == list(range(1, 51))
 
             _, gtid, _ = writer.committed[64]
-            to_gtid, member, _ = await restored(tmp_path, archive, backup="first", until_gtid=gtid)
+            to_gtid, member, _ = await restored(tmp_path, archive, server=server, backup="first", until_gtid=gtid)
             assert to_gtid == list(range(1, 66))
             assert str(member.executed) == gtid
     assert "archiver_started" in archiver.log.read_text()
