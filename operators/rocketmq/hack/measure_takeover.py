@@ -29,6 +29,8 @@ REPORT = HERE / "docs/reports/takeover.json"
 README = HERE / "README.md"
 BEGIN, END = "<!-- takeover: begin, written by hack/measure_takeover.py -->", "<!-- takeover: end -->"
 LANE = [("mq-0", 0)]
+ATTEMPT_SECONDS = 1.0
+"""Timeout of each attempt of a producer to send a message."""
 
 
 def render(report: dict[str, Any]) -> str:
@@ -90,7 +92,7 @@ def _takeovers(cluster: Any, mode: str, runs: int) -> list[float]:
     found: list[float] = []
     with operated(cluster, f"takeover-{mode.lower()}") as operator:
         routes = started(cluster, operator.ports, **MODES[mode])
-        with Workload(routes, LANE) as workload:
+        with Workload(routes, LANE, attempt_seconds=ATTEMPT_SECONDS) as workload:
             for number in range(runs):
                 sends(workload)
                 master = group_of(cluster)["master"]

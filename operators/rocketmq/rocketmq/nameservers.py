@@ -15,11 +15,24 @@ from steersman.models import is_true, merge_conditions
 from rocketmq.api.v1.nameservice_types import NameService, NameServiceStatus
 from rocketmq.pods import CONFIG_DIRECTORY, config, container, headless, pod_spec, stateful_set
 
-__all__ = ["LABEL", "addresses", "child_name", "labels_for", "pre_config", "stable_addresses", "status", "sync"]
+__all__ = [
+    "LABEL",
+    "addresses",
+    "child_name",
+    "is_rolled_out",
+    "labels_for",
+    "pre_config",
+    "stable_addresses",
+    "status",
+    "sync",
+]
 
 LABEL = "rocketmq.daocloud.io/nameservice"
 """The label with the name of the NameService of a Pod."""
 CONFIG_FILE = "namesrv.conf"
+REGISTRATION_SECONDS = 15
+"""Time that a name server must be ready before the next one restarts, because brokers register with it every 10
+seconds, and it has no routes before."""
 
 
 def child_name(service: NameService) -> str:
@@ -44,7 +57,9 @@ def pre_config(service: NameService) -> ConfigMap:
 def sync(service: NameService) -> tuple[Service, StatefulSet]:
     """Return the headless Service, which gives every Pod a stable DNS name, and the StatefulSet."""
     metadata, spec = _metadata(service), service.spec
-    servers = stateful_set(metadata, child_name(service), _pod(service), replicas=spec.size)
+    servers = stateful_set(
+        metadata, child_name(service), _pod(service), replicas=spec.size, min_ready_seconds=REGISTRATION_SECONDS
+    )
     return headless(metadata, {"namesrv": spec.port}), servers
 
 
@@ -81,12 +96,26 @@ def stable_addresses(service: NameService) -> tuple[str, ...]:
     return tuple(f"{child_name(service)}-{each}.{domain}:{service.spec.port}" for each in range(service.spec.size))
 
 
-def status(service: NameService, pods: Iterable[Pod], now: datetime) -> NameServiceStatus:
-    """Return the status: the ready name servers, and the conditions Available and Progressing."""
+def is_rolled_out(servers: StatefulSet) -> bool:
+    """Return whether all Pods of a StatefulSet have its newest template."""
+    found = servers.status
+    current = (found.observed_generation or 0) >= servers.metadata.generation
+    return current and found.updated_replicas == found.replicas == servers.spec.replicas
+
+
+def status(service: NameService, servers: StatefulSet, pods: Iterable[Pod], now: datetime) -> NameServiceStatus:
+    """Return the status: the ready name servers, and the conditions Available and Progressing.
+
+    Args:
+        service: the NameService.
+        servers: its StatefulSet in the cluster.
+        pods: its Pods.
+        now: the time.
+    """
     present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     ready = addresses(service, present)
     message = f"{len(ready)} of {service.spec.size} name servers are ready"
-    complete = len(ready) == len(present) == service.spec.size
+    complete = len(ready) == len(present) == service.spec.size and is_rolled_out(servers)
     new = (
         Condition(
             type="Available",

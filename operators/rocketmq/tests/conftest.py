@@ -5,10 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.memory import PeakMemory
+
 # A busy machine can be slow, and no property test measures speed.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+MAX_MEMORY_BYTES = 3_000_000_000
 CRDS = Path(__file__).parent.parent / "config" / "crd" / "bases"
 
 
@@ -17,6 +20,17 @@ def api(cluster):
     """A cluster with the operator's kinds."""
     cluster.apply(CRDS)
     return cluster
+
+
+@pytest.fixture(scope="session", autouse=True)
+def memory():
+    """Fails after the last test if all processes together needed too much memory at one time."""
+    measured = PeakMemory()
+    yield measured
+    measured.stop()
+    used = f"{measured.processes} processes needed {measured.peak_bytes / 1e9:.2f} GB at the same time"
+    print(used)
+    assert measured.peak_bytes <= MAX_MEMORY_BYTES, used
 
 
 def pytest_collection_modifyitems(config, items):

@@ -6,14 +6,25 @@ import random
 from dataclasses import dataclass
 from enum import Enum
 
-__all__ = ["Fault", "FaultKind", "faults_of"]
+__all__ = ["OF_ALL", "Fault", "FaultKind", "faults_of"]
+
+FAULTS = 2
+"""Faults of one seed."""
 
 
 class FaultKind(Enum):
-    KILL = "kill -9"
-    PAUSE = "SIGSTOP"
-    PARTITION = "partition"
+    KILL = "kill -9 of"
+    PAUSE = "SIGSTOP of"
+    PARTITION = "partition of"
+    PARTITION_OUT = "loss of packets from"
+    PARTITION_IN = "loss of packets to"
     RESTART = "rolling restart"
+    UPGRADE = "upgrade or rollback"
+    NAME_SERVERS = "replacement of the name servers"
+
+
+OF_ALL = (FaultKind.RESTART, FaultKind.UPGRADE, FaultKind.NAME_SERVERS)
+"""Changes of the spec, which concern all members; they end when the operator has performed them."""
 
 
 @dataclass(frozen=True)
@@ -29,14 +40,14 @@ class Fault:
     """Time until the operator is killed and restarted; `None` if it keeps running."""
 
     def __str__(self) -> str:
-        victim = "the master" if self.of_master else "a replica"
-        killed = (
-            "" if self.operator_killed_after is None else f", operator killed after {self.operator_killed_after:.1f} s"
-        )
-        return f"{self.kind.value} of {victim} for {self.seconds:.1f} s{killed}"
+        victim = "" if self.kind in OF_ALL else " the master" if self.of_master else " a replica"
+        lasts = "" if self.kind in (*OF_ALL, FaultKind.KILL) else f" for {self.seconds:.1f} s"
+        after = self.operator_killed_after
+        killed = "" if after is None else f", operator killed after {min(after, self.seconds):.1f} s"
+        return f"{self.kind.value}{victim}{lasts}{killed}"
 
 
-def faults_of(seed: int, count: int, longest_seconds: float = 15) -> tuple[Fault, ...]:
+def faults_of(seed: int, count: int = FAULTS, longest_seconds: float = 15) -> tuple[Fault, ...]:
     """Return the faults of a seed; two thirds of them concern the master."""
     chosen = random.Random(seed)
     return tuple(

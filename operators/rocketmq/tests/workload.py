@@ -48,10 +48,18 @@ class Routes:
 class Workload:
     """One producer for each queue of each group; a lane is a group and a queue."""
 
-    def __init__(self, routes: Routes, lanes: list[tuple[str, int]], topic: str = TOPIC) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        lanes: list[tuple[str, int]],
+        topic: str = TOPIC,
+        *,
+        attempt_seconds: float = REQUEST_SECONDS,
+    ) -> None:
         self._routes = routes
         self._topic = topic
         self._lanes = lanes
+        self._attempt_seconds = attempt_seconds
         self._ending = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._produce()), daemon=True)
         self.acknowledged: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
@@ -92,7 +100,7 @@ class Workload:
             with contextlib.suppress(RemotingError, OSError):
                 address = await self._routes.master(self._topic, group)
                 async with await Connection.open(address, timeout_seconds=1) as connection:
-                    client = MessageClient(connection, timeout_seconds=REQUEST_SECONDS)
+                    client = MessageClient(connection, timeout_seconds=self._attempt_seconds)
                     while not self._ending.is_set():
                         await client.send(
                             self._topic,

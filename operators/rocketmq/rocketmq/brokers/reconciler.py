@@ -25,6 +25,7 @@ from rocketmq.brokers.plan import plan
 from rocketmq.brokers.reports import answering, lag_of, observe_group, sync_states
 from rocketmq.brokers.settings import Endpoints
 from rocketmq.brokers.status import status
+from rocketmq.finalize import finalize
 from rocketmq.metrics import METRICS
 
 __all__ = ["reconcile_broker"]
@@ -37,6 +38,9 @@ STEADY_SECONDS = 10.0
 
 async def reconcile_broker(broker: Broker, ctx: Context) -> Result:
     """Perform the next steps towards the spec of a Broker, and report its status."""
+    ended = await finalize(broker, broker.spec.broker_image, labels_for(broker.metadata.name), ctx)
+    if ended is not None:
+        return ended
     source = servers()
     endpoints = endpoints_of(broker, ctx)
     await pre_config(broker, endpoints, ctx)

@@ -13,6 +13,11 @@ from rocketmq.pods import STORE
 
 __all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
 
+DEFAULTS = {
+    # The shortest interval that brokers accept, so that new name servers soon have all routes.
+    "registerNameServerPeriod": "10000",
+}
+"""Settings of all brokers that the spec may change."""
 CONTROLLER_MODE_DEFAULTS = {
     # Controllers replace a master that sends no heartbeat for this time. With the default of 10 seconds, the interval
     # of the scan and the time of a client's next attempt, a producer could wait for more than 12 seconds.
@@ -88,7 +93,7 @@ def settings_of(broker: Broker, member: Member, endpoints: Endpoints, *, writabl
         "brokerPermission": READ_WRITE if writable else READ,
     }
     defaults = CONTROLLER_MODE_DEFAULTS if spec.cluster_mode == "CONTROLLER" else {}
-    return {**defaults, **spec.config, **fixed, **_mode(broker, member, endpoints)}
+    return {**DEFAULTS, **defaults, **spec.config, **fixed, **_mode(broker, member, endpoints)}
 
 
 def _mode(broker: Broker, member: Member, endpoints: Endpoints) -> dict[str, str]:

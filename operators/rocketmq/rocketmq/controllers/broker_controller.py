@@ -1,7 +1,7 @@
 """Reconciles every Broker."""
 
 from steersman import Context, Result, Watch, key_of, to_label
-from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Service, StatefulSet
+from steersman.k8s import ConfigMap, Job, Pod, PodDisruptionBudget, Service, StatefulSet
 from steersman.predicates import generation_changed
 
 from rocketmq.access import servers
@@ -20,11 +20,12 @@ LOAD_SECONDS = 15.0
 
 
 @operator.controller(
-    owns=[ConfigMap, PodDisruptionBudget, Service, StatefulSet],
+    owns=[ConfigMap, Job, PodDisruptionBudget, Service, StatefulSet],
     reads=[Controller, NameService],
     watches=[Watch(Pod, to=to_label(LABEL))],
     where=generation_changed,
     workers=8,
+    terminating=True,
 )
 async def reconcile(broker: Broker, ctx: Context) -> Result:
     """Reconcile on every change of the spec and of the children, and at intervals."""

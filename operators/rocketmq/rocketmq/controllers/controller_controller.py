@@ -3,12 +3,13 @@
 import contextlib
 
 from steersman import Context, Result, Watch, to_label
-from steersman.k8s import ConfigMap, Pod, Service, StatefulSet
+from steersman.k8s import ConfigMap, Job, Pod, Service, StatefulSet
 from steersman.predicates import generation_changed
 
 from rocketmq import quorum
 from rocketmq.access import servers
 from rocketmq.api.v1.controller_types import Controller
+from rocketmq.finalize import finalize
 from rocketmq.manager import operator
 from rocketmq.remoting import RemotingError
 
@@ -17,12 +18,16 @@ LOOK_SECONDS = 5.0
 
 
 @operator.controller(
-    owns=[ConfigMap, Service, StatefulSet],
+    owns=[ConfigMap, Job, Service, StatefulSet],
     watches=[Watch(Pod, to=to_label(quorum.LABEL))],
     where=generation_changed,
+    terminating=True,
 )
 async def reconcile(controller: Controller, ctx: Context) -> Result:
-    """Apply the children of the stages PreConfig and Sync, then report the status."""
+    """Perform the stage Finalize, or apply the children of the stages PreConfig and Sync, then report the status."""
+    ended = await finalize(controller, controller.spec.controller_image, quorum.labels_for(controller), ctx)
+    if ended is not None:
+        return ended
     await ctx.apply(quorum.pre_config(controller))
     for child in quorum.sync(controller):
         await ctx.apply(child)

@@ -1,5 +1,7 @@
 """Reconciles every NameService: runs its name servers and reports the addresses of the ready ones."""
 
+from typing import TypeVar
+
 from steersman import Context, Result, Watch, replace, to_label
 from steersman.client import ApiError
 from steersman.k8s import ConfigMap, Pod, Service, StatefulSet
@@ -17,13 +19,16 @@ REFUSED_RETRY_SECONDS = 30.0
 async def reconcile(nameservice: NameService, ctx: Context) -> NameServiceStatus | Result:
     """Apply the children of the stages PreConfig and Sync, then report the status."""
     try:
-        for child in (nameservers.pre_config(nameservice), *nameservers.sync(nameservice)):
-            await _apply(child, ctx)
+        service, stateful_set = nameservers.sync(nameservice)
+        await _apply(nameservers.pre_config(nameservice), ctx)
+        await _apply(service, ctx)
+        running = await _apply(stateful_set, ctx)
     except ApiError as problem:
         if not problem.is_refusal:
             raise
         return _refused(nameservice, ctx, str(problem))
-    after = nameservers.status(nameservice, ctx.list(Pod, labels=nameservers.labels_for(nameservice)), ctx.now())
+    pods = ctx.list(Pod, labels=nameservers.labels_for(nameservice))
+    after = nameservers.status(nameservice, running, pods, ctx.now())
     before = nameservice.status.name_servers
     if after.name_servers != before:
         ready = ", ".join(after.name_servers) or "none"
@@ -32,7 +37,10 @@ async def reconcile(nameservice: NameService, ctx: Context) -> NameServiceStatus
     return after
 
 
-async def _apply(child: ConfigMap | Service | StatefulSet, ctx: Context) -> None:
+Child = TypeVar("Child", ConfigMap, Service, StatefulSet)
+
+
+async def _apply(child: Child, ctx: Context) -> Child:
     before = ctx.get(type(child), child.metadata.name)
     after = await ctx.apply(child)
     kind = type(child).__name__
@@ -42,6 +50,7 @@ async def _apply(child: ConfigMap | Service | StatefulSet, ctx: Context) -> None
     elif _revision(before) != _revision(after):
         ctx.log.info("child_updated", kind=kind, name=child.metadata.name, reason="spec_changed_or_drift")
         ctx.event("Updated", f"{kind} {child.metadata.name} updated")
+    return after
 
 
 def _revision(child: ConfigMap | Service | StatefulSet) -> object:

@@ -72,4 +72,5 @@ class StoredFields(PodFields):
     volume_claim_templates: Annotated[tuple[PersistentVolumeClaim, ...], MaxItems(8)] = ()
     """Claims of each Pod, for `StorageClass`; the first holds the data."""
     storage_reclaim_policy: Literal["Retain", "Delete"] = "Retain"
-    """`Delete` deletes the claims of a member with the member; `Retain` keeps its data."""
+    """`Delete` deletes the claims of a member with the member, and the directories of `HostPath` with the object;
+    `Retain` keeps its data."""
