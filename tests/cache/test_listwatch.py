@@ -141,6 +141,11 @@ def test_each_status_means_one_thing(code, reason, failure):
     assert classify_failure(error_from_status(Status(code=code, reason=reason))) is failure
 
 
+def test_a_watch_cache_that_is_not_filled_yet_is_not_overload():
+    status = Status(code=429, reason="TooManyRequests", message="storage is (re)initializing")
+    assert classify_failure(error_from_status(status, retry_after=1.0)) is Failure.UNINITIALIZED
+
+
 @pytest.mark.parametrize(
     "problem", [ConnectError("x"), ConnectionLostError("x"), TransportTimeoutError("x"), OSError(), KeyError()]
 )

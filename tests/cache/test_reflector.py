@@ -199,6 +199,16 @@ def test_overload_and_refused_connections_do_not_cause_a_relist(failure):
     assert step(state, Slept(18.0))[1] == (OpenStream("100"),)
 
 
+def test_a_kind_whose_watch_cache_is_not_filled_yet_is_listed_in_pages_at_once():
+    """W6: the API server rejects the first watch of a new kind, and lists with a limit come from etcd."""
+    state, _ = after(State(), Start())
+    state, effects = step(state, failed(Failure.UNINITIALIZED, retry_after=1.0))
+    assert effects == (Discard(), Begin(), ReadPage(500, ""))
+    state, effects = step(state, PageRead("100", "", 1.0))
+    assert effects[-1] == OpenStream("100")
+    assert delay(step(state, failed(Failure.UNINITIALIZED, 2.0, retry_after=1.0))[1]) == 1.0
+
+
 def test_a_failed_page_is_asked_for_again_with_its_token():
     """W6: a page that fails does not start the list anew."""
     state, _ = after(State(watch_list=False), Start(), PageRead("100", "token", 1.0))

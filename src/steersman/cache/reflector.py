@@ -128,6 +128,10 @@ def _fresh(state: State, *before: Effect) -> _Step:
             replace(state, phase=Phase.STREAMING, continue_="", progressed=False),
             (*before, Begin(), OpenStream("", initial=True)),
         )
+    return _listing(state, *before)
+
+
+def _listing(state: State, *before: Effect) -> _Step:
     return replace(state, phase=Phase.LISTING, continue_=""), (*before, Begin(), ReadPage(LIST_PAGE_LIMIT, ""))
 
 
@@ -235,6 +239,8 @@ def _failed(state: State, event: Failed) -> _Step:
         case Failure.FORBIDDEN if state.phase is Phase.STREAMING and not state.endless:
             # A user that may list but not watch gets a list, and then the clearer of the two errors.
             return _fresh(replace(state, watch_list=False), Discard())
+        case Failure.UNINITIALIZED if state.phase is Phase.STREAMING and not state.failures:
+            return _listing(state, Discard())
         case Failure.SILENT if state.phase is Phase.STREAMING:
             return _endless(state, event.at, event.message)
         case Failure.SILENT if state.progressed:

@@ -74,6 +74,8 @@ COMPRESS_MAX_OBJECTS: Final = 10
 COMPRESS_MAX_BYTES: Final = 16 * 1024
 """Bytes that are compressed in one pass, so that large objects are compressed one at a time."""
 COMPRESS_INTERVAL_SECONDS: Final = 0.002
+_UNINITIALIZED: Final = "storage is (re)initializing"
+"""The message of an API server whose watch cache of a kind is not filled yet."""
 _SUMMARIES: Final = {
     "initial_events_incomplete": "the initial events did not end",
     "kind_not_found": "the server does not serve the kind now",
@@ -282,6 +284,8 @@ def classify_failure(problem: Exception) -> Failure:
             return Failure.EXPIRED
         case NotFound():
             return Failure.MISSING
+        case TooManyRequests() if _UNINITIALIZED in str(problem):
+            return Failure.UNINITIALIZED
         case TooManyRequests():
             return Failure.THROTTLED
         case Unauthorized() | Forbidden():

@@ -59,6 +59,9 @@ class Failure(Enum):
     """401 or 403."""
     THROTTLED = "throttled"
     """429."""
+    UNINITIALIZED = "uninitialized"
+    """429 from an API server whose watch cache of the kind is not filled yet. A list in pages does not need this cache.
+    Source: KEP-4568."""
     UNREACHABLE = "unreachable"
     """No connection, a lost connection, or a server error."""
     SILENT = "silent"

@@ -17,6 +17,8 @@ __all__ = ["describe_unsynced", "start_caches", "wait_for_api_server", "wait_for
 log = get_logger("operator")
 
 _MAX_RETRY_SECONDS = 15.0
+_CHECK_SECONDS = 0.1
+"""The time after which a new problem of a kind ends the wait for it."""
 
 
 async def wait_for_api_server(
@@ -59,13 +61,14 @@ async def start_caches(cache: Cache, sync_timeout: float) -> None:
         sync_timeout: Seconds between two log lines about informers that have not synced.
     """
     await cache.start()
-    waited = 0.0
+    waited, due = 0.0, max(1.0, sync_timeout)
     while any(not i.problem for i in unsynced(cache.informers)):
         try:
-            await cache.wait_synced(1.0, [i for i in unsynced(cache.informers) if not i.problem])
+            await cache.wait_synced(_CHECK_SECONDS, [i for i in unsynced(cache.informers) if not i.problem])
         except SyncTimeoutError as behind:
-            waited += 1.0
-            if waited % max(1.0, sync_timeout) < 1.0:
+            waited += _CHECK_SECONDS
+            if waited >= due:
+                due += max(1.0, sync_timeout)
                 log.warning("caches_not_synced", seconds=round(waited), reason=str(behind))
 
 
