@@ -20,7 +20,7 @@ from tests import process_cluster
 from tests.faults import FaultKind, faults_of
 from tests.injection import KIND, Shop, other_version, run_history
 from tests.operator_crashes import CrashPoints
-from tests.process_cluster import MODES, operated, running, sends, started, status, until
+from tests.process_cluster import MODES, group_of, operated, running, sends, started, status, until
 from tests.remoting_servers import server_files, unavailable
 from tests.workload import Workload
 
@@ -88,10 +88,19 @@ def test_the_operator_is_killed_before_and_after_each_step_and_no_acknowledged_m
         reached(lambda: len(running(cluster).get("groups", ())) == 2, "the second group does not join")
         cluster.patch(KIND, "mq", {"spec": {"size": 1}})
         reached(lambda: len(running(cluster).get("groups", ())) == 1, "the second group does not leave")
+        steps = ["ApplyMember", "Configure", "CopyTo", "HandOver", "RemoveGroup"]
+        # The members of a group of DLedger are fixed.
+        if cluster.get(KIND, "mq")["spec"]["clusterMode"] != "DLEDGER":
+            steps.append("RemoveMember")
+            for replicas in (2, 1):
+                cluster.patch(KIND, "mq", {"spec": {"replicaPerGroup": replicas}})
+                reached(
+                    lambda replicas=replicas: len(running(cluster) and group_of(cluster)["members"]) == replicas + 1,
+                    f"the group does not have {replicas + 1} members",
+                )
         sends(workload)
     report = workload.report()
     assert report.sound, report
-    steps = ("ApplyMember", "Configure", "CopyTo", "HandOver", "RemoveGroup")
     assert points.reached == {(step, when) for step in steps for when in ("before", "after")}
 
 

@@ -1,13 +1,17 @@
-"""The start scripts of the servers' images, with a `java` that prints its arguments."""
+"""The images of the servers, and their start scripts with a `java` that prints its arguments."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-BIN = Path(__file__).parents[1] / "images" / "bin"
+from tests.remoting_servers import server_files
+
+IMAGES = Path(__file__).parents[1] / "images"
+BIN = IMAGES / "bin"
 
 
 def options(tmp_path: Path, script: str, **env: str) -> list[str]:
@@ -37,3 +41,16 @@ def test_java_opt_turns_tls_on(tmp_path: Path):
     found = options(tmp_path, "mqbroker", JAVA_OPT="-Dtls.server.mode=enforcing")
     assert [each for each in found if each.startswith("-Dtls.server.mode=")][-1] == "-Dtls.server.mode=enforcing"
     assert found[-2:] == ["-c", "file.conf"]
+
+
+def test_each_server_has_an_image_whose_script_exists():
+    text = (IMAGES / "Dockerfile").read_text()
+    targets = dict(re.findall(r'^FROM server AS (\w+)\n(?:.*\n)*?CMD \["sh", "(\w+)"\]', text, re.MULTILINE))
+    assert set(targets) == {"nameserver", "broker", "controller", "proxy"}
+    for script in targets.values():
+        assert (IMAGES / "bin" / script).is_file()
+
+
+def test_the_images_have_the_jars_of_the_tests():
+    pom = (IMAGES / "pom.xml").read_text()
+    assert tuple(re.findall(r"<artifactId>(rocketmq-(?!server<)\w+)</artifactId>", pom)) == server_files().ARTIFACTS

@@ -36,7 +36,7 @@ from tests.process_cluster import (
     wait_routed,
 )
 from tests.remoting_servers import server_files, unavailable
-from tests.workload import TOPIC, Routes, Workload
+from tests.workload import TOPIC, RouteReader, Routes, Workload
 
 pytestmark = [
     pytest.mark.slow,
@@ -222,7 +222,7 @@ def test_name_servers_restart_one_by_one_and_no_send_fails(cluster, shop):
     before = name_server_pods(cluster)
     assert len(before) == 2
     _, booted = setting(shop, address_of(cluster, "mq-0-0-0"), "namesrvAddr")
-    with Workload(routes, [("mq-0", 0)]) as workload:
+    with Workload(routes, [("mq-0", 0)]) as workload, RouteReader(routes, "mq-0") as routing:
         sends(workload)
         changed = {"spec": {"env": [{"name": "GENERATION", "value": "2"}]}}
         cluster.patch("nameservices.rocketmq.daocloud.io", "mq", changed)
@@ -231,10 +231,12 @@ def test_name_servers_restart_one_by_one_and_no_send_fails(cluster, shop):
             "the name servers do not restart",
         )
         until(lambda: running(cluster), lambda: f"the Broker does not run: {status(cluster)}")
-        wait_routed(routes, 1)
+        routing.stop()
         sends(workload)
     assert setting(shop, address_of(cluster, "mq-0-0-0"), "namesrvAddr")[1] == booted
     assert workload.attempts_failed == 0
+    assert routing.found > 0
+    assert routing.missed == 0, "a client that starts during the restarts gets no route"
     assert workload.report().sound
 
 

@@ -45,6 +45,40 @@ class Routes:
         raise RemotingError(f"group {group} has no master")
 
 
+class RouteReader:
+    """A client that reads the route of the topic again and again, and counts the reads without a master."""
+
+    def __init__(self, routes: Routes, group: str, topic: str = TOPIC) -> None:
+        self._routes = routes
+        self._group = group
+        self._topic = topic
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
+        self.found = 0
+        self.missed = 0
+
+    def __enter__(self) -> RouteReader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop to read."""
+        self._ending.set()
+        self._thread.join(30)
+
+    async def _read(self) -> None:
+        while not self._ending.is_set():
+            try:
+                await self._routes.master(self._topic, self._group)
+                self.found += 1
+            except RemotingError:
+                self.missed += 1
+            await asyncio.sleep(RETRY_SECONDS)
+
+
 class Workload:
     """One producer for each queue of each group; a lane is a group and a queue."""
 
