@@ -118,6 +118,29 @@ def test_it_installs_runs_reloads_and_leaves_nothing_behind(shell):
     assert shell.clusters() == {}
 
 
+@pytest.mark.slow
+def test_without_config_crd_the_definitions_are_made_from_the_operator_and_made_again_when_it_changes(shell):
+    (shell.home / "config" / "crd" / "boats.yaml").unlink()
+    (shell.home / "config" / "crd").rmdir()
+    process = shell.start("dev", "boats_app:operator", "--load", "boat.yaml")
+    output = Output(process.stdout.fileno())
+    eventually(lambda: output.says("first seen"), "the operator works", within=180)
+    app = APP.replace("WORD", "second").replace("    length: int = 0\n", "    length: int = 0\n    sail: str = ''\n")
+    (shell.home / "boats_app.py").write_text("def broken(:\n")
+    eventually(lambda: output.says("could be made from boats_app:operator: boats_app cannot be read"), "the error")
+    (shell.home / "boats_app.py").write_text(app)
+    eventually(lambda: output.says("second seen"), "the new operator works")
+    version = json.loads(crd_of(shell.clusters()["dev"]["kubeconfig"]))["spec"]["versions"][0]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert output.says("boats.example.com created")
+    assert output.says("boats.example.com configured")
+    assert set(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]) == {"length", "sail"}
+    assert "Traceback" not in output.end()
+    assert list(shell.scratch.iterdir()) == []
+    assert not (shell.home / "config" / "crd").exists()
+
+
 CONVERTING = """
 from steersman import Model, Operator, Resource
 

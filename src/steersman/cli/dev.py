@@ -79,9 +79,10 @@ def dev(
 ) -> None:  # fmt: skip
     """Develop an operator: a cluster of its own, its CRDs, the operator with hot reload, and a view of it all.
 
-    Installs the CustomResourceDefinitions of `config/crd` in the project, runs the operator, and shows its objects
-    with their children, its queues, the last reconciles, Events and the log. kubectl in another terminal works with
-    the kubeconfig that is shown. Ctrl-C ends everything and leaves nothing behind.
+    Installs the CustomResourceDefinitions of `config/crd` in the project or, if there is no such directory, those that
+    `steersman manifests` would write. Runs the operator, and shows its objects with their children, its queues, the
+    last reconciles, Events and the log. kubectl in another terminal works with the kubeconfig that is shown. Ctrl-C
+    ends everything and leaves nothing behind.
 
     For example:
 

@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, suppress
@@ -18,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from steersman.cli.dev_definitions import Definitions, project_directory
 from steersman.cli.dev_logfile import LogFile, log_path
 from steersman.cli.dev_process import command
 from steersman.cli.dev_state import DevState, EventLine, Object, forest, log_line
@@ -32,7 +32,7 @@ from steersman_cluster.detached import Record, claim
 if TYPE_CHECKING:
     from steersman_cluster.cluster import DevCluster, Options
 
-__all__ = ["Session", "SessionOptions", "project_directory"]
+__all__ = ["Session", "SessionOptions"]
 
 _GRACE = 20.0
 _CRD = "CustomResourceDefinition"
@@ -67,21 +67,6 @@ class SessionOptions:
     """Settings of the operator, as for `steersman run`."""
 
 
-def project_directory(target: str, here: Path) -> Path:
-    """The directory with `config/crd`: the current one, or the directory of the project that contains the module."""
-    if (here / "config" / "crd").is_dir():
-        return here
-    top = target.partition(":")[0].partition(".")[0]
-    for place in sys.path:
-        if not place:
-            continue
-        for candidate in (Path(place), Path(place).parent):
-            found = (Path(place) / top).is_dir() or (Path(place) / f"{top}.py").is_file()
-            if found and (candidate / "config" / "crd").is_dir():
-                return candidate
-    return here
-
-
 class Session:
     """Create a session; see `run`."""
 
@@ -89,6 +74,7 @@ class Session:
         self.options = options
         self.scene = DevState(options.target)
         self.project = project_directory(options.target, Path.cwd())
+        self._definitions = Definitions(options.target, self.project)
         self._say = say
         self._child: subprocess.Popen[bytes] | None = None
         self._child_ended = asyncio.Event()
@@ -101,8 +87,8 @@ class Session:
 
     @property
     def crds(self) -> Path:
-        """Return the directory of the project's CustomResourceDefinitions."""
-        return self.project / "config" / "crd"
+        """Return the directory of the operator's CustomResourceDefinitions."""
+        return self._definitions.directory
 
     async def run(self, ready: Callable[[], None], draw: Callable[[], None]) -> int:
         """Start everything, wait for a signal or the end of the operator, and stop everything; returns the exit code.
@@ -118,6 +104,7 @@ class Session:
             )  # fmt: skip
             mine.record(record)
             async with AsyncExitStack() as stack:
+                stack.callback(self._definitions.close)
                 if self.options.live:
                     self._file = LogFile(log_path(self.options.name))
                     stack.callback(self._file.close)
@@ -130,8 +117,8 @@ class Session:
                 mine.record(replace(record, ready=True, url=cluster.url, kubernetes=version))
                 self._write_to_log_file(f"Kubernetes {version} is ready; in another terminal:")
                 self._write_to_log_file(f"  export KUBECONFIG={mine.kubeconfig}")
-                await self._load([*([self.crds] if self.crds.is_dir() else []), *self.options.load])
-                self._find_kinds()
+                await self._make_definitions()
+                await self._load()
                 self._lifeline = os.pipe()
                 stack.callback(self._close_lifeline)
                 self._start()
@@ -163,20 +150,26 @@ class Session:
 
     # Manifests.
 
-    async def _load(self, paths: Sequence[Path]) -> None:
+    async def _make_definitions(self) -> bool:
+        """Make the definitions that `config/crd` does not have; return whether they have changed."""
+        changed, problem = await self._definitions.make()
+        if problem:
+            self._log(f"steersman: no CustomResourceDefinition could be made from {self.options.target}: {problem}")
+        return changed
+
+    async def _load(self) -> None:
         assert self._cluster is not None
-        manifests, problems = read(paths)
+        manifests, problems = read([path for path in (self.crds, *self.options.load) if path.exists()])
         manifests = self._without_conversions(manifests)
         for problem in problems:
             self._log(f"error: {problem}")
-        if not paths:
-            self._log(f"there is no {self.crds}, so no CustomResourceDefinition is installed (--load installs more)")
         async with self._cluster.client() as client:
             async for outcome in load(client, manifests, field_manager="steersman-dev", force=True):
                 if outcome.action == "failed":
                     self._log(f"error: {outcome_line(outcome)}")
                 elif outcome.action != "unchanged":
                     self._log(outcome_line(outcome))
+        self._find_kinds()
 
     def _without_conversions(self, manifests: Sequence[Manifest]) -> list[Manifest]:
         """Return the manifests, without `spec.conversion` of the project's CRDs, which the running operator sets."""
@@ -284,7 +277,8 @@ class Session:
         """Restart the operator when a Python file changes; load manifests again when one of them changes."""
         from watchfiles import PythonFilter, awatch  # pyright: ignore[reportUnknownVariableType] - anyio's Event
 
-        manifests = [path for path in (self.crds, *self.options.load) if path.exists()]
+        files = self.options.load if self._definitions.made else (self.crds, *self.options.load)
+        manifests = [path for path in files if path.exists()]
         python = PythonFilter()
 
         def wanted(change: Any, path: str) -> bool:
@@ -296,9 +290,11 @@ class Session:
             loaded = {path for path in paths if path.suffix in (".yaml", ".yml", ".json")}
             if loaded:
                 self._log(f"steersman: changed: {_names(loaded)}; loading")
-                await self._load(manifests)
+                await self._load()
             if paths - loaded:
                 self._log(f"steersman: changed: {_names(paths - loaded)}; restarting")
+                if await self._make_definitions():
+                    await self._load()
                 await self._stop_child()
                 self._child_ended.clear()
                 self._start()
