@@ -4,9 +4,12 @@
 
 A block with a title that begins with `file: ` is written as that file. Lines of console blocks that begin with `$ ` are
 commands of one shell, and here-documents end as in a shell; the other lines are what the last command prints. `…`
-stands for any text, and a line `…` for any lines. A block whose title begins with `not run` is for reading. A block
-with the title `first terminal` runs until the end of the page; a command of a `second terminal` is repeated until it
-prints what the page shows, for at most a minute, as a reader would.
+stands for any text, and a line `…` for any lines. The title of a console block says how it is run:
+
+- `not run: REASON`: not at all.
+- `exit code N`: its last command ends with this code instead of 0.
+- `first terminal`: it runs until the end of the page, and is an error if it fails before a later command.
+- `second terminal`: each command is repeated until it prints what the page shows, for at most a minute.
 
 `--clean` walks in a virtual environment without anything but what the page installs; packages of this project are
 taken from `dist/` (`make wheels`). Otherwise commands that install are left out. `--record` writes the transcript.
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,6 +65,8 @@ class Command:
     text: str
     expected: tuple[str, ...] = ()
     terminal: Literal["", "first", "second"] = ""
+    code: int = 0
+    """The exit code that the page announces."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,10 @@ def steps(page: str) -> tuple[File | Command, ...]:
         elif block["language"] == "console" and not title.startswith("not run"):
             first = title.partition(" terminal")[0]
             terminal = first if first in ("first", "second") else ""
-            found += [replace(command, terminal=terminal) for command in _commands(block["text"].splitlines())]
+            commands = [replace(command, terminal=terminal) for command in _commands(block["text"].splitlines())]
+            if title.startswith("exit code "):
+                commands[-1] = replace(commands[-1], code=int(title.removeprefix("exit code ")))
+            found += commands
     return tuple(found)
 
 
@@ -144,8 +153,17 @@ def environment(home: Path, *, clean: bool) -> dict[str, str]:
     return {**kept, "PATH": path, "HOME": str(home), "XDG_RUNTIME_DIR": str(home), "NO_COLOR": "1", "COLUMNS": "120"}
 
 
-def walk(page: Path, directory: Path, variables: Mapping[str, str], *, clean: bool = False) -> Iterator[Outcome]:
+def walk(
+    page: Path, directory: Path, variables: Mapping[str, str], *, clean: bool = False, before: str = ""
+) -> Iterator[Outcome]:
     """Follow a page in a directory, and yield the outcome of each command.
+
+    Args:
+        page: The page.
+        directory: Where the shell starts.
+        variables: The environment of the shell.
+        clean: Whether commands that install are run, too.
+        before: Commands that are entered before the first one of the page: what the page takes for granted.
 
     Raises:
         WalkError: A command failed, or printed something else than the page shows.
@@ -160,14 +178,26 @@ def walk(page: Path, directory: Path, variables: Mapping[str, str], *, clean: bo
         text=True,
         start_new_session=True,
     )
+    first: list[Path] = []
+    """Logs of the first terminals."""
     try:
         for step in steps(page.read_text()):
+            if isinstance(step, Command) and before:
+                _run(shell, Command(before))
+                before = ""
             if isinstance(step, File):
                 path = directory / step.path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(step.text)
             elif clean or not _INSTALLS.search(step.text):
-                yield _repeated(shell, step) if step.terminal == "second" else _run(shell, step)
+                match step.terminal:
+                    case "first":
+                        first.append(Path(variables["HOME"]) / f"first-terminal-{len(first)}.log")
+                        yield _started(shell, step, first[-1])
+                    case "second":
+                        yield _repeated(shell, step, first)
+                    case _:
+                        yield _run(shell, step)
     finally:
         _stop_clusters(directory, variables)
         _end(shell)
@@ -192,9 +222,19 @@ def _stop_clusters(directory: Path, variables: Mapping[str, str]) -> None:
         subprocess.run(command, cwd=directory, env=dict(variables), capture_output=True, timeout=60, check=False)
 
 
-def _repeated(shell: subprocess.Popen[str], command: Command) -> Outcome:
+def _started(shell: subprocess.Popen[str], command: Command, log: Path) -> Outcome:
+    """Run a command in the background; if it fails, its exit code is in the file beside its log."""
+    code = shlex.quote(str(log.with_suffix(".code")))
+    background = f"{{ ( {command.text} ) >{shlex.quote(str(log))} 2>&1 || echo $? >{code}; }} &"
+    return replace(_run(shell, Command(background)), command=command)
+
+
+def _repeated(shell: subprocess.Popen[str], command: Command, first: Sequence[Path]) -> Outcome:
     deadline = time.monotonic() + _REPEAT_SECONDS
     while True:
+        for log in first:
+            if (code := log.with_suffix(".code")).exists():
+                raise WalkError(f"a command in the first terminal ended with {code.read_text()}{log.read_text()}")
         try:
             return _run(shell, command)
         except WalkError:
@@ -208,7 +248,7 @@ def _run(shell: subprocess.Popen[str], command: Command) -> Outcome:
     assert shell.stdout is not None
     end = "--walk-ended--"
     # A command in the background keeps its output away from the one that is compared.
-    background = command.terminal == "first" or command.text.endswith(" &")
+    background = command.text.endswith(" &") and not command.text.startswith("{")
     text = f"( {command.text.removesuffix(' &')} ) >/dev/null 2>&1 &" if background else command.text
     shell.stdin.write(f"{text}\nprintf '\\n{end}%s\\n' $?\n")
     shell.stdin.flush()
@@ -227,7 +267,7 @@ def _run(shell: subprocess.Popen[str], command: Command) -> Outcome:
         signal.signal(signal.SIGALRM, timer)
     outcome = Outcome(command, "".join(output).rstrip("\n"), int(line.removeprefix(end)))
     refused = any(line.lower().startswith(("error", "the ")) for line in command.expected)
-    if outcome.code != 0 and not refused:
+    if outcome.code != command.code and not refused:
         raise WalkError(f"$ {command.text}\nended with exit code {outcome.code}:\n{outcome.output}")
     if missing := differs(command.expected, outcome.output):
         raise WalkError(f"$ {command.text}\nthe page shows\n{missing}\nbut the output is\n{outcome.output}")

@@ -30,5 +30,5 @@ async def reconcile(held: ConfigMap, ctx: Context) -> None:
     for pod in await ctx.fetch_list(Pod, labels=notes[PODS]):
         started = pod.metadata.creation_timestamp
         if started and f"{started:%Y-%m-%dT%H:%M:%SZ}" < notes.get(SINCE, ""):
-            await ctx.client.evict(pod.metadata.name, namespace=pod.metadata.namespace)  # refused: tried again later
+            await ctx.evict(pod)  # a refusal is an exception: tried again later
             ctx.event("Restarted", f"{pod.metadata.name}: {held.metadata.name} has changed")

@@ -15,7 +15,7 @@ def page(monkeypatch):
     """The page's examples, one after the other, in a module that can be imported."""
     module = types.ModuleType("cellar")
     monkeypatch.setitem(sys.modules, "cellar", module)
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for block in re.findall(r'```python(?: title="file: cellar.py")?\n(.*?)```', PAGE.read_text(), re.DOTALL):
         exec(compile(block, str(PAGE), "exec"), module.__dict__)
     return module
 

@@ -122,8 +122,9 @@ def _summary(done: Migration) -> str:
     if not done.trimmed:
         return f"{done.crd}: every object is stored as {done.storage_version} already"
     gone = ", ".join(done.trimmed)
+    objects, are = ("1 object", "is ") if done.objects == 1 else (f"{done.objects} objects", "are ")
     return (
-        f"{done.crd}: {done.objects} objects {would or 'are '}stored as {done.storage_version}; {gone} "
+        f"{done.crd}: {objects} {would or are}stored as {done.storage_version}; {gone} "
         f"{would or 'is '}dropped from status.storedVersions"
     )
 
