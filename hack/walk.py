@@ -26,13 +26,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-__all__ = ["Command", "File", "Outcome", "WalkError", "differs", "environment", "steps", "walk"]
+__all__ = ["Command", "File", "Outcome", "WalkError", "differs", "environment", "steps", "transcript", "walk"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 _COMMAND_SECONDS: Final = 300
@@ -134,8 +134,14 @@ def differs(expected: Sequence[str], output: str) -> str:
     return ""
 
 
-def environment(home: Path, *, clean: bool) -> dict[str, str]:
-    """Return the variables of a user whose home directory is empty."""
+def environment(home: Path, *, clean: bool, wheels: Path = ROOT / "dist") -> dict[str, str]:
+    """Return the variables of a user whose home directory is empty.
+
+    Args:
+        home: The home directory.
+        clean: Whether the user has nothing but what a page installs.
+        wheels: Where pip finds the packages of this project, if `clean`.
+    """
     names = ("LANG", "LC_ALL", "GOFLAGS", "GOPROXY", "GOMODCACHE", "GOCACHE", "TERM")
     kept = {name: os.environ[name] for name in names if name in os.environ}
     user = Path.home()
@@ -145,7 +151,7 @@ def environment(home: Path, *, clean: bool) -> dict[str, str]:
     if clean:
         own = str(Path(sys.prefix) / "bin")
         path = os.pathsep.join(entry for entry in path.split(os.pathsep) if entry != own)
-        kept["PIP_FIND_LINKS"] = str(ROOT / "dist")
+        kept["PIP_FIND_LINKS"] = str(wheels)
     else:
         # Fixed ports could be in use by others.
         kept |= {"STEERSMAN_METRICS_BIND_ADDRESS": "0", "STEERSMAN_HEALTH_PROBE_BIND_ADDRESS": "0"}
@@ -278,26 +284,33 @@ def _late(*_: object) -> None:
     raise WalkError(f"a command takes more than {_COMMAND_SECONDS} s")
 
 
+def transcript(outcomes: Iterable[Outcome], home: Path) -> Iterator[str]:
+    """Yield each command with its output, without the name of the home directory."""
+    for outcome in outcomes:
+        shown = f"$ {outcome.command.text}\n{outcome.output}".rstrip().replace(str(home), "/home/reader")
+        yield re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Follow a page of the documentation literally.")
     parser.add_argument("page", type=Path)
     parser.add_argument("--clean", action="store_true", help="without anything but what the page installs")
     parser.add_argument("--record", type=Path, help="write the commands and their output to this file")
     options = parser.parse_args()
-    transcript: list[str] = []
+    told: list[str] = []
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         place = home / "work"
         place.mkdir()
         try:
-            for outcome in walk(options.page, place, environment(home, clean=options.clean), clean=options.clean):
-                shown = f"$ {outcome.command.text}\n{outcome.output}".rstrip().replace(temporary, "/home/reader")
+            outcomes = walk(options.page, place, environment(home, clean=options.clean), clean=options.clean)
+            for shown in transcript(outcomes, home):
                 print(shown, flush=True)
-                transcript.append(re.sub(r"[ \t]+$", "", shown, flags=re.MULTILINE))
+                told.append(shown)
         except WalkError as problem:
             sys.exit(f"walk: {options.page}: {problem}")
     if options.record:
-        options.record.write_text("\n".join(transcript) + "\n")
+        options.record.write_text("\n".join(told) + "\n")
 
 
 if __name__ == "__main__":

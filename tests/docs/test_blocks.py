@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import typer
 from typer.main import get_command
 
+from steersman.cli import real_node
 from steersman.cli.app import app
 from tests.docs import test_examples, test_walks
 
@@ -119,7 +121,13 @@ def test_a_command_that_is_not_run_exists_with_its_options(place: str, command: 
         words.pop(0)
     match words:
         case ["steersman", *rest]:
-            assert_options_exist(get_command(app), rest)
+            group = app
+            if real_node.FLAG in rest:
+                group = typer.Typer()
+                real_node.mount(group)
+                group.callback()(lambda: None)
+                rest = real_node.routed(rest)[1:]
+            assert_options_exist(get_command(group), rest)
         case ["make", *rest]:
             targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
             assert {word for word in rest if "=" not in word} <= targets

@@ -42,7 +42,10 @@ CASKS: Final = (
 steersman install cellar:operator >/dev/null || exit 1
 steersman run cellar:operator >cellar.log 2>&1 &
 cat > oak.yaml <<END
-{apiVersion: cellar.example.com/v1, kind: Cask, metadata: {name: first}, spec: {wood: oak}}
+apiVersion: cellar.example.com/v1
+kind: Cask
+metadata: {name: first}
+spec: {wood: oak}
 END
 sed s/oak/pine/ oak.yaml > cask.yaml
 for second in $(seq 60); do grep -q webhooks_registered cellar.log && break; sleep 1; done
@@ -72,8 +75,9 @@ for second in $(seq 60); do grep -q conversion_registered sites.log && break; sl
 LOGGED: Final = """
 steersman cluster start --detach --audit-log audit.log >/dev/null || exit 1
 export KUBECONFIG="$HOME/.local/state/steersman/clusters/default/kubeconfig"
-steersman cluster load config/crd config/samples >/dev/null || exit 1
-(steersman run helloapp:operator >run.log 2>&1 &)
+steersman cluster load config/crd config/rbac config/samples >/dev/null || exit 1
+(steersman run helloapp:operator --as system:serviceaccount:demo-operator-system:demo-operator \\
+    --lease-namespace demo-operator-system >run.log 2>&1 &)
 kubectl wait --for=condition=Ready helloapp/helloapp-sample --timeout=100s >/dev/null || exit 1
 sed 's/maximum: 100/maximum: 10/' config/crd/bases/*.yaml > new.yaml
 cp config/crd/bases/*.yaml old.yaml
