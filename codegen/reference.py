@@ -15,6 +15,7 @@ import typer.main
 import yaml
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from codegen.remedies import REMEDIES
 from steersman.manifests.crd import schema_of
 from steersman.models import EMPTY, Model, Resource, markers
 
@@ -246,6 +247,7 @@ def _errors() -> Iterator[str]:
     yield "The exceptions of the public API, by module. The message of each names the object, the field and the remedy."
     yield ""
     seen: set[type] = set()
+    without_error = set(REMEDIES)
     for name in _MODULES:
         module = importlib.import_module(name)
         found = [getattr(module, public) for public in module.__all__]
@@ -261,5 +263,9 @@ def _errors() -> Iterator[str]:
             yield ""
             yield _plain(error.__doc__ or "")
             yield ""
+            yield textwrap.fill(f"**Remedy:** {REMEDIES[f'{name}.{error.__name__}']}", 120, break_on_hyphens=False)
+            yield ""
             yield f"Base: {bases}."
             yield ""
+            without_error.remove(f"{name}.{error.__name__}")
+    assert not without_error, f"codegen/remedies.py: no such public exception: {', '.join(sorted(without_error))}"

@@ -9,7 +9,7 @@ from steersman.k8s import ClusterRole, Namespace, ResourceQuota, ResourceQuotaSp
 
 class TenantSpec(Model):
     group: str
-    """The group of users who may edit what is in the namespace."""
+    """The group of users with the permission to edit objects in the namespace."""
     pods: int = 10
     """The highest number of Pods."""
 

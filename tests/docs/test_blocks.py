@@ -32,6 +32,9 @@ PAGES: Final = tuple(
 """All pages; the reference of the commands has no blocks of these languages."""
 RUN_ELSEWHERE: Final = {"README.md": "tests/docs/test_readme.py", "docs/webhooks.md": "tests/webhook/test_docs.py"}
 """Pages whose Python blocks without a title are run by a test of their own."""
+MAKEFILES: Final = "".join(
+    (ROOT / file).read_text() for file in ("Makefile", "src/steersman/scaffold/templates/project/Makefile.jinja")
+)
 _BLOCK: Final = re.compile(
     r'^(?P<indent> *)```(?P<language>\w+)(?: title="(?P<title>[^"]*)")?\n(?P<text>.*?)^(?P=indent)```',
     re.MULTILINE | re.DOTALL,
@@ -129,12 +132,12 @@ def test_a_command_that_is_not_run_exists_with_its_options(place: str, command: 
                 rest = real_node.routed(rest)[1:]
             assert_options_exist(get_command(group), rest)
         case ["make", *rest]:
-            targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+            targets = set(re.findall(r"^([a-z-]+):", MAKEFILES, re.MULTILINE))
             assert {word for word in rest if "=" not in word} <= targets
         case ["sh", script, *_]:
             assert (ROOT / script).is_file()
         case [program, *_]:
-            assert program in ("apt-get", "buildah"), f"{place}: run it, or add it here"
+            assert program in ("apt-get", "buildah", "kubectl"), f"{place}: run it, or add it here"
         case _:
             pytest.fail(f"{place}: there is no command")
 
