@@ -249,7 +249,7 @@ def test_a_terminal_shows_objects_queues_reconciles_and_the_log(shell):
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
         said = output.end()
-        assert "stopped; the cluster and everything in it are gone" in said
+        assert "stopped; the cluster and its objects are deleted" in said
         assert "\x1b[?1049l" in said, "the terminal's own screen is back"
         kept = shell.home / "state" / "steersman" / "logs" / "dev-dev.log"
         assert said.rstrip().endswith(f"log: {kept}")

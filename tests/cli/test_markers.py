@@ -65,7 +65,7 @@ def refused(capsys, monkeypatch, tmp_path):
         ("a: Annotated[int, CEL('true', text='no')] = 0", "CEL: got an unexpected keyword argument 'text'"),
         ("a: Annotated[str, Selectable()] = ''", "Selectable takes no arguments: write Annotated[…, Selectable]"),
         ("a: Set[str] = ()", "Set is a marker and no type: write Annotated[…, Set]"),
-        ("a: Annotated[int, Ge] = 0", "SiteSpec.a: Ge stands without its arguments: write Ge(…)"),
+        ("a: Annotated[int, Ge] = 0", "SiteSpec.a: Ge needs arguments: write Ge(…)"),
         ("a: Annotated[tuple[str, ...], ListMap] = ()", "SiteSpec.a: ListMap stands without its arguments"),
     ],
 )  # fmt: skip

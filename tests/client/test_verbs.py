@@ -309,7 +309,7 @@ async def test_a_wait_says_what_it_saw_last():
         "Widget home/w: waited 30 s for condition Ready=True; last seen: resourceVersion 1; phase Starting; "
         "Ready=False (Pulling: image is pulled)"
     )
-    with pytest.raises(WaitTimeoutError, match="last seen: nothing of that name"):
+    with pytest.raises(WaitTimeoutError, match="last seen: no object of that name"):
         await client_of(Server(page())).wait_for(Widget, exists, 30, name="w")
 
 

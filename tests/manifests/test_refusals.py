@@ -119,7 +119,7 @@ def test_types_without_a_schema_are_refused(hint: Any, default: Any, words: str)
         ({"columns": (Column("A", "spec.nothing"),)}, "spec (Thing) has no field 'nothing'"),
         ({"columns": (Column("A", "spec.value", type="integer"),)}, "but spec.value is string"),
         ({"columns": (Column("A", "spec.value", type="text"),)}, "type 'text' is none of"),
-        ({"columns": (Column("A", "spec.value"), Column("A", "spec.value"))}, "is there twice"),
+        ({"columns": (Column("A", "spec.value"), Column("A", "spec.value"))}, "occurs twice"),
         ({"columns": (Column("A", "metadata.nothing"),)}, "metadata has no field"),
         ({"columns": (Column("A", "spec.value", format="odd"),)}, "format 'odd'"),
         ({"scale": Scale(spec="spec.value", status="spec.value")}, "must be an int"),

@@ -235,7 +235,7 @@ class _Demanding:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (_unannotated, "the first parameter, 'thing', says which kind is meant: annotate it"),
+        (_unannotated, "the first parameter, 'thing', selects the kind: annotate it"),
         (_no_resource, "annotated int, which is not a Resource class"),
         (_no_kind, "pass kind=dynamic("),
         (_unresolvable, "outside `if TYPE_CHECKING`"),

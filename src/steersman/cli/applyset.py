@@ -196,7 +196,7 @@ class ApplySet:
             return self._unknown(reference, document)
         before = await self._read(path)
         if before is not None and reference.kind == "Namespace" and not self._is_member(before):
-            return ObjectOutcome(reference, "unchanged", before, before, "it was there before, and will stay")
+            return ObjectOutcome(reference, "unchanged", before, before, "it existed before and is not deleted")
         if before is not None and reference.kind == "CustomResourceDefinition" and "conversion" in document["spec"]:
             if is_diverted(before) and self._dry_run:
                 return ObjectOutcome(
@@ -206,7 +206,7 @@ class ApplySet:
                 await restore_all(self._client, reference.name)
                 before = await self._read(path)
         if self._dry_run and reference.namespace in self._new_namespaces:
-            return ObjectOutcome(reference, "unchecked", None, body, "its namespace is not there yet")
+            return ObjectOutcome(reference, "unchecked", None, body, "its namespace does not exist yet")
         answer = await self._raw.request(
             "PATCH", path, query=(*self._query, *self._dry), body=json.dumps(body).encode(), content_type=_APPLY
         )
@@ -226,7 +226,9 @@ class ApplySet:
         if self._dry_run:
             return ObjectOutcome(reference, "unchecked", None, dict(document), "its kind is not served yet")
         what = f"{document['apiVersion']}, {reference.kind}"
-        raise LookupError(f"{reference}: the cluster does not know the kind {what}; install what brings it first")
+        raise LookupError(
+            f"{reference}: the cluster does not know the kind {what}; install its CustomResourceDefinition first"
+        )
 
     def _labelled(self, document: Mapping[str, Any]) -> dict[str, Any]:
         metadata = dict(document["metadata"])
@@ -238,7 +240,9 @@ class ApplySet:
         for reference in stale:
             if reference.kind in _NEVER_PRUNED:
                 yield ObjectOutcome(
-                    reference, "left", note="it is not part of this version; delete it by hand if it may go"
+                    reference,
+                    "left",
+                    note="this version does not contain it; delete it with kubectl if it is not needed",
                 )
         async for outcome in self.delete([r for r in stale if r.kind not in _NEVER_PRUNED], "pruned"):
             yield outcome
@@ -254,7 +258,8 @@ class ApplySet:
         tool = annotations.get(_TOOL, "")
         if labels.get(_ID) != self.id or not tool.startswith("steersman/"):
             raise LookupError(
-                f"configmap/{self.name} in {self.namespace} is in the way: it is not of this tool's making"
+                f"configmap/{self.name} in {self.namespace} is not the parent of an "
+                "ApplySet of steersman: delete or rename it"
             )
         found: set[tuple[str, str]] = set()
         for one in annotations.get(_KINDS, "").split(","):

@@ -37,20 +37,22 @@ def build(
     image: packages.Image = None,
     tool: Annotated[
         Literal["auto", "docker", "podman", "buildah"],
-        typer.Option(help="auto: the first that is installed and can build."),
+        typer.Option(help="auto: the first installed tool that can build."),
     ] = "auto",
     file: Annotated[Path | None, typer.Option("--file", "-f", help="The Dockerfile.")] = None,
     platform: Annotated[
-        list[str] | None, typer.Option(help="As in linux/arm64; may be repeated, for an image of several.")
+        list[str] | None, typer.Option(help="Platform such as linux/arm64; may be repeated for a multi-platform image.")
     ] = None,
     build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; may be repeated.")] = None,
-    push: Annotated[bool, typer.Option("--push", help="Push the image when it is built.")] = False,
+    push: Annotated[bool, typer.Option("--push", help="Push the image after the build.")] = False,
     push_only: Annotated[
-        bool, typer.Option("--push-only", help="Push the image that an earlier run has built.")
+        bool, typer.Option("--push-only", help="Push the image of an earlier run; build nothing.")
     ] = False,
     check_imports: Annotated[
         bool,
-        typer.Option("--check-imports/--no-check-imports", help="Fail when code imports what no dependency brings."),
+        typer.Option(
+            "--check-imports/--no-check-imports", help="Fail if the code imports a module that no dependency provides."
+        ),
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the command lines.")] = False,
     format: packages.Format = "text",
@@ -58,7 +60,7 @@ def build(
     """Build the operator's image from the project's Dockerfile."""
     dockerfile = file or directory / "Dockerfile"
     if not dockerfile.is_file():
-        raise LoadError(f"{dockerfile}: there is no such file; `steersman init` writes one")
+        raise LoadError(f"{dockerfile}: the file does not exist; `steersman init` creates one")
     if check_imports and not push_only:
         _check_imports(directory)
     chosen = _chosen(tool)
@@ -98,7 +100,7 @@ def _check_imports(directory: Path) -> None:
             typer.echo(f"warning: {problem}", err=True)
     certain = [str(problem) for problem in found if problem.certain]
     if certain:
-        raise LoadError("\nerror: ".join(certain) + "\n--no-check-imports builds all the same", 1)
+        raise LoadError("\nerror: ".join(certain) + "\n--no-check-imports skips this check", 1)
 
 
 def commands(
@@ -203,7 +205,7 @@ def _unusable(tool: Tool) -> str:
 def _image_of(directory: Path) -> str:
     facts = packages.project(directory)
     if not facts.get("name"):
-        raise LoadError("the image has no name: say --image, or give the project one in pyproject.toml")
+        raise LoadError("the image has no name: set --image, or the project's name in pyproject.toml")
     return f"{facts['name']}:{str(facts.get('version') or 'latest').replace('+', '_')}".lower()
 
 

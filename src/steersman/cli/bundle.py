@@ -39,19 +39,19 @@ app = typer.Typer(name="bundle", help="Make a bundle for OLM, or check one.", cl
 def make(
     target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("bundle"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
     image: packages.Image = None,
     version: packages.Version = None,
     channels: Annotated[str, typer.Option(help="Channels, with commas between them.")] = "alpha",
-    default_channel: Annotated[str, typer.Option(help="The first of the channels if left out.")] = "",
-    replaces: Annotated[str, typer.Option(help="The version before, as in helloapp.v0.1.0.")] = "",
-    display_name: Annotated[str, typer.Option(help="What people call it.")] = "",
+    default_channel: Annotated[str, typer.Option(help="Default: the first of the channels.")] = "",
+    replaces: Annotated[str, typer.Option(help="The replaced version, such as helloapp.v0.1.0.")] = "",
+    display_name: Annotated[str, typer.Option(help="The display name.")] = "",
     provider: Annotated[str, typer.Option(help="The publisher; by default the project's first author.")] = "",
     capability: Annotated[
         Literal["Basic Install", "Seamless Upgrades", "Full Lifecycle", "Deep Insights", "Auto Pilot"],
-        typer.Option(help="How much of the application's life the operator takes care of."),
+        typer.Option(help="The capability level of the operator."),
     ] = "Basic Install",
-    category: Annotated[list[str] | None, typer.Option(help="Of OperatorHub; may be repeated.")] = None,
+    category: Annotated[list[str] | None, typer.Option(help="A category of OperatorHub; may be repeated.")] = None,
     related_image: Annotated[
         list[str] | None, typer.Option(help="NAME=IMAGE that the operator runs; may be repeated.")
     ] = None,
@@ -59,7 +59,7 @@ def make(
     samples: Annotated[Path, typer.Option(help="Directory of examples; missing ones are made.")] = Path(
         "config/samples"
     ),
-    catalog: Annotated[Path | None, typer.Option(help="Write a file-based catalog to this directory, too.")] = None,
+    catalog: Annotated[Path | None, typer.Option(help="Also write a file-based catalog to this directory.")] = None,
     bundle_image: Annotated[
         str, typer.Option(help="The bundle's own image, for the catalog; the operator's with -bundle if left out.")
     ] = "",
@@ -100,7 +100,7 @@ def make(
 @app.command("validate")
 def validate(
     directory: Annotated[Path, typer.Argument(help="The bundle's directory.")] = Path("bundle"),
-    strict: Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings.")] = False,
     format: packages.Format = "text",
 ) -> None:
     """Check a bundle offline: OLM's default validators and OperatorHub's (operatorhub/v2, capabilities, categories)."""

@@ -23,9 +23,12 @@ T = TypeVar("T")
 Kubeconfig = Annotated[str | None, typer.Option("--kubeconfig", help="Kubeconfig file.")]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig.")]
 DryRun = Annotated[
-    Literal["none", "server"], typer.Option("--dry-run", help="server: let the API server check it, and keep nothing.")
+    Literal["none", "server"],
+    typer.Option("--dry-run", help="server: the API server validates the request and stores nothing."),
 ]
-Diff = Annotated[bool, typer.Option("--diff", help="Show what would change, and change nothing; exit code 1 if any.")]
+Diff = Annotated[
+    bool, typer.Option("--diff", help="Print the changes without making them; exit code 1 if there are any.")
+]
 Force = Annotated[bool, typer.Option("--force-conflicts", help="Take over fields that others manage.")]
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Delete objects of the operator's kinds with their definitions.")

@@ -31,16 +31,16 @@ def api(
     group: Group,
     version: Version,
     kind: Kind,
-    plural: Annotated[str | None, typer.Option("--plural", help="The plural, if it is not the usual one.")] = None,
+    plural: Annotated[str | None, typer.Option("--plural", help="The plural, if it is not the default.")] = None,
     namespaced: Annotated[
-        bool | None, typer.Option("--namespaced/--no-namespaced", help="Whether its objects are in namespaces.")
+        bool | None, typer.Option("--namespaced/--no-namespaced", help="Whether the kind is namespaced.")
     ] = None,
     resource: Annotated[
         bool | None,
-        typer.Option("--resource/--no-resource", help="Whether to make the type, or it is there."),
+        typer.Option("--resource/--no-resource", help="Whether to create the type; --resource=false if it exists."),
     ] = None,
     controller: Annotated[
-        bool | None, typer.Option("--controller/--no-controller", help="Whether to make a controller.")
+        bool | None, typer.Option("--controller/--no-controller", help="Whether to create a controller.")
     ] = None,
     controller_name: Annotated[str, typer.Option("--controller-name", help="For a second controller of a kind.")] = "",
     external_api_path: Path_ = "",
@@ -68,7 +68,7 @@ def api(
         own = files_between(project.without_resource(named[0]), project) if named and force else frozenset[str]()
         outcome = update_files(root, project, rewrite=own)
     mine = named[0] if named and before.find(*named[0].key) is None else None
-    hints = [f"Edit {mine.path.replace('.', '/')}.py, then `make manifests`"] if mine and mine.api else []
+    hints = [f"Edit {mine.path.replace('.', '/')}.py, then run `make manifests`"] if mine and mine.api else []
     carry_out(outcome, output, *hints)
 
 
@@ -77,15 +77,15 @@ def webhook(
     group: Group,
     version: Version,
     kind: Kind,
-    defaulting: Annotated[bool, typer.Option("--defaulting", help="A webhook that fills in defaults.")] = False,
+    defaulting: Annotated[bool, typer.Option("--defaulting", help="A webhook that sets defaults.")] = False,
     programmatic_validation: Annotated[
-        bool, typer.Option("--programmatic-validation", help="A webhook that refuses invalid objects.")
+        bool, typer.Option("--programmatic-validation", help="A webhook that rejects invalid objects.")
     ] = False,
     conversion: Annotated[
         bool, typer.Option("--conversion", help="Convert between this version, the hub, and others.")
     ] = False,
     spoke: Annotated[
-        list[str] | None, typer.Option("--spoke", help="A version that meets others at the hub; may be repeated.")
+        list[str] | None, typer.Option("--spoke", help="A version that converts to and from the hub; may be repeated.")
     ] = None,
     external_api_path: Path_ = "",
     external_api_domain: Domain = "",

@@ -11,7 +11,7 @@ from steersman.cli.scaffold_output import Directory, Domain, Group, Kind, Output
 
 __all__ = ["app"]
 
-app = typer.Typer(name="delete", help="Take a kind or a webhook out of a project.", no_args_is_help=True)
+app = typer.Typer(name="delete", help="Remove a kind or a webhook from a project.", no_args_is_help=True)
 
 _Force = Annotated[
     bool, typer.Option("--force", "--yes", "-y", help="Also delete files that were changed since they were generated.")
@@ -46,9 +46,9 @@ def webhook(
     group: Group,
     version: Version,
     kind: Kind,
-    defaulting: Annotated[bool, typer.Option("--defaulting", help="The one that fills in defaults.")] = False,
+    defaulting: Annotated[bool, typer.Option("--defaulting", help="The webhook that sets defaults.")] = False,
     programmatic_validation: Annotated[
-        bool, typer.Option("--programmatic-validation", help="The webhook that refuses invalid objects.")
+        bool, typer.Option("--programmatic-validation", help="The webhook that rejects invalid objects.")
     ] = False,
     conversion: Annotated[bool, typer.Option("--conversion", help="Conversion between versions.")] = False,
     external_api_domain: Domain = "",

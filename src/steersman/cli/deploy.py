@@ -99,7 +99,8 @@ def undeploy(
     context: cluster_changes.Context = None,
     namespace: packages.Namespace = None,
     keep_crds: Annotated[
-        bool, typer.Option("--keep-crds", help="Leave the definitions, and so all objects of the operator's kinds.")
+        bool,
+        typer.Option("--keep-crds", help="Keep the CustomResourceDefinitions and all objects of the operator's kinds."),
     ] = False,
     dry_run: cluster_changes.DryRun = "none",
     yes: cluster_changes.Yes = False,

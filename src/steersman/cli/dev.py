@@ -34,12 +34,14 @@ def dev(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Directory to keep the cluster in; in memory without it.", file_okay=False, rich_help_panel=_CLUSTER
+            help="Directory of the cluster's data; by default "
+                 "they are kept in memory.", file_okay=False, rich_help_panel=_CLUSTER
         ),
     ] = None,
     nodes: Annotated[int, typer.Option(min=0, max=5000, help="Number of nodes.", rich_help_panel=_CLUSTER)] = 1,
     node_kind: Annotated[
-        Literal["simulated", "process"], typer.Option(help="What nodes do with Pods.", rich_help_panel=_CLUSTER)
+        Literal["simulated", "process"], typer.Option(help="Kind of the nodes: simulated, or process "
+                                                           "for running containers.", rich_help_panel=_CLUSTER)
     ] = "simulated",
     images: Annotated[
         Path | None,
@@ -61,7 +63,7 @@ def dev(
     ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
-        typer.Option(help="What the operator logs.", rich_help_panel=_OPERATOR),
+        typer.Option(help="Log level of the operator.", rich_help_panel=_OPERATOR),
     ] = "info",
     reload: Annotated[
         bool,
@@ -152,7 +154,7 @@ async def _live(session: Session) -> int:
     if code:
         for entry in list(session.scene.log)[-15:]:
             console.print(entry, markup=False, soft_wrap=True)
-    console.print("stopped; the cluster and everything in it are gone" if session.options.cluster.data is None else
+    console.print("stopped; the cluster and its objects are deleted" if session.options.cluster.data is None else
                   f"stopped; the cluster stays in {session.options.cluster.data}")  # fmt: skip
     if session.scene.log_file:
         console.print(f"log: {session.scene.log_file}", markup=False, soft_wrap=True)

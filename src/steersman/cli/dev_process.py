@@ -94,7 +94,7 @@ def _result(returned: object, problem: BaseException | None) -> str:
         case RequeueError():
             return f"not yet: {problem.reason}" if problem.reason else "not yet"
         case TerminalError():
-            return f"failed for good: {problem}"
+            return f"failed, no retry: {problem}"
         case _:
             return f"{type(problem).__name__}: {problem}"
     if isinstance(returned, Result):

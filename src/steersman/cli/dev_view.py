@@ -50,7 +50,7 @@ class View:
         state = Text(scene.operator, style="green" if scene.running else "yellow")
         line = Text.assemble(
             (scene.target, "bold"), "  ", state, "   ", (f"export KUBECONFIG={scene.kubeconfig}", "cyan"), "   ",
-            ("Ctrl-C ends it all", "dim"),
+            ("Ctrl-C stops the session", "dim"),
         )  # fmt: skip
         line.no_wrap, line.overflow = True, "ellipsis"
         return Panel(line, title="steersman dev", title_align="left")

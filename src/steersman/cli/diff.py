@@ -23,7 +23,7 @@ def diff(
     ] = False,
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig of that cluster.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show compatible changes, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also show compatible changes.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
     """List the incompatible changes between two versions of CRDs; exits with 1 when there are any.

@@ -25,7 +25,7 @@ def docs(
     ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "API reference",
     strict: Annotated[bool, typer.Option("--strict", help="Fail when a kind or field has no docstring.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when the file differs.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if the file differs.")] = False,
 ) -> None:
     """Write an API reference as Markdown: every field with its type, default, constraints and description.
 

@@ -42,11 +42,11 @@ def doctor(
         str | None, typer.Option("--as", help="User to impersonate, such as the operator's ServiceAccount.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the operator; default: NAME-system.")
     ] = None,
     watch_namespace: Annotated[
         list[str] | None,
-        typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+        typer.Option("--watch-namespace", help="Namespace to watch; may be repeated; default: all."),
     ] = None,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:

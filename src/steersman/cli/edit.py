@@ -14,10 +14,10 @@ __all__ = ["edit"]
 
 def edit(
     multigroup: Annotated[
-        bool | None, typer.Option("--multigroup/--no-multigroup", help="Let it have kinds of several groups.")
+        bool | None, typer.Option("--multigroup/--no-multigroup", help="Allow kinds of several API groups.")
     ] = None,
     namespaced: Annotated[
-        bool | None, typer.Option("--namespaced/--no-namespaced", help="Let it work in its own namespace alone.")
+        bool | None, typer.Option("--namespaced/--no-namespaced", help="Restrict the operator to its own namespace.")
     ] = None,
     description: Annotated[
         str | None, typer.Option("--description", help="The purpose of the project, in one line.")

@@ -50,7 +50,7 @@ def _message(problem: BaseException) -> tuple[str, int]:
             return str(problem), FAILED
         case _:
             return (
-                f"{type(problem).__name__}: {problem}. This should not have happened; --debug shows where it did",
+                f"{type(problem).__name__}: {problem}. This is an unexpected error; --debug prints the traceback",
                 FAILED,
             )
 

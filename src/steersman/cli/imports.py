@@ -88,8 +88,8 @@ def _undeclared(root: Path, packages: list[Path], brought: set[str], declared: l
                     place, f"the module {module} belongs to {which}, which is not a dependency of the project", hint
                 )
             else:
-                hint = "add what brings it to `dependencies` in pyproject.toml, then run `make lock`"
-                yield Problem(place, f"the module {module} is of no distribution that is installed", hint, False)
+                hint = "add the distribution that provides it to `dependencies` in pyproject.toml, then run `make lock`"
+                yield Problem(place, f"the module {module} belongs to no installed distribution", hint, False)
 
 
 def _imports(file: Path) -> Iterator[tuple[str, int]]:

@@ -16,19 +16,19 @@ def init(
     domain: Annotated[str, typer.Option("--domain", help="The domain of the API groups, such as example.com.")],
     project_name: Annotated[
         str | None,
-        typer.Option("--project-name", help="What the operator is called; else as the directory."),
+        typer.Option("--project-name", help="The operator's name; by default that of the directory."),
     ] = None,
     package: Annotated[
-        str | None, typer.Option("--package", help="What its Python package is called; follows from the name.")
+        str | None, typer.Option("--package", help="The Python package; by default it follows from the name.")
     ] = None,
     description: Annotated[str, typer.Option("--description", help="The purpose of the project, in one line.")] = "",
     license: Annotated[str, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = "",
     owner: Annotated[str, typer.Option("--owner", help="The owner of the copyright.")] = "",
     multigroup: Annotated[
-        bool, typer.Option("--multigroup/--no-multigroup", help="Let it have kinds of several groups.")
+        bool, typer.Option("--multigroup/--no-multigroup", help="Allow kinds of several API groups.")
     ] = False,
     namespaced: Annotated[
-        bool, typer.Option("--namespaced/--no-namespaced", help="Let it work in its own namespace alone.")
+        bool, typer.Option("--namespaced/--no-namespaced", help="Restrict the operator to its own namespace.")
     ] = False,
     force: Force = False,
     directory: Directory = Path(),

@@ -25,13 +25,13 @@ __all__ = ["manifests"]
 def manifests(
     target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("config"),
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail when files differ.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
     install: Annotated[
-        Path | None, typer.Option("--install", help="Write all that is installed into this one file, too.")
+        Path | None, typer.Option("--install", help="Also write all objects of the installation to this file.")
     ] = None,
-    helm: Annotated[Path | None, typer.Option("--helm", help="Write a Helm chart to this directory, too.")] = None,
+    helm: Annotated[Path | None, typer.Option("--helm", help="Also write a Helm chart to this directory.")] = None,
     dashboard: Annotated[
-        Path | None, typer.Option("--dashboard", help="Write a dashboard for Grafana to this file, too.")
+        Path | None, typer.Option("--dashboard", help="Also write a dashboard for Grafana to this file.")
     ] = None,
     image: packages.Image = None,
     version: packages.Version = None,
@@ -45,7 +45,7 @@ def manifests(
     install_crds: packages.InstallCrds = False,
     split: Annotated[bool, typer.Option("--split", help="Write every object to a separate file.")] = False,
     max_description: Annotated[
-        int | None, typer.Option("--max-description", min=0, help="Cut descriptions to so many characters.")
+        int | None, typer.Option("--max-description", min=0, help="Maximum length of descriptions in characters.")
     ] = None,
     format: packages.Format = "text",
 ) -> None:
@@ -135,7 +135,7 @@ def finish(outputs: list[Output], *, check: bool, format: str) -> None:
 
 
 def _print_changes(changes: Changes, files: Mapping[str, str], output: Path, check: bool) -> None:
-    words = ("is missing", "differs", "is not made any more") if check else ("created", "changed", "removed")
+    words = ("is missing", "differs", "is no longer generated") if check else ("created", "changed", "removed")
     for word, paths in zip(words, (changes.new, changes.changed, changes.gone), strict=True):
         for path in paths:
             typer.echo(f"{output / path}: {word}")
@@ -143,7 +143,7 @@ def _print_changes(changes: Changes, files: Mapping[str, str], output: Path, che
                 old = (output / path).read_text(encoding="utf-8", errors="replace")
                 typer.echo("\n".join(difflib.unified_diff(old.splitlines(), files[path].splitlines(), lineterm="")))
     for path in changes.kept:
-        typer.echo(f"{output / path}: kept, it is yours")
+        typer.echo(f"{output / path}: kept: it was edited")
     if not changes:
         many = f"{len(files)} files" if len(files) > 1 else next(iter(files), "nothing")
         typer.echo(f"{many} in {output} {'are' if len(files) > 1 else 'is'} up to date")

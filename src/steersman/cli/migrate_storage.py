@@ -58,11 +58,11 @@ def migrate_storage(
         typer.Argument(metavar="MODULE:OPERATOR|CRD…", help="An operator (all its CRDs), or names of CRDs."),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Have the API server try every write, and store nothing.")
+        bool, typer.Option("--dry-run", help="Send every write as a dry run: nothing is stored.")
     ] = False,
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig file.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
-    page: Annotated[int, typer.Option(min=1, max=5000, help="Objects that are read at a time.")] = PAGE,
+    page: Annotated[int, typer.Option(min=1, max=5000, help="Objects per page of a list.")] = PAGE,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start from the beginning instead of continuing an interrupted run.")
     ] = False,

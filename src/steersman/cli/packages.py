@@ -33,15 +33,17 @@ __all__ = [
 ]
 
 Image = Annotated[str | None, typer.Option("--image", help="The operator's image; NAME:VERSION if left out.")]
-Version = Annotated[str | None, typer.Option("--version", help="Of the package; the project's own if left out.")]
+Version = Annotated[
+    str | None, typer.Option("--version", help="Version of the package; by default that of the project.")
+]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+    str | None, typer.Option("--namespace", "-n", help="Namespace of the operator; default: NAME-system.")
 ]
 WatchNamespace = Annotated[
     list[str] | None,
-    typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+    typer.Option("--watch-namespace", help="Namespace to watch; may be repeated; default: all."),
 ]
-Replicas = Annotated[int, typer.Option("--replicas", min=0, help="How many Pods; one of them leads.")]
+Replicas = Annotated[int, typer.Option("--replicas", min=0, help="Number of Pods; one of them is the leader.")]
 Certificates = Annotated[
     Literal["self-managed", "cert-manager"],
     typer.Option("--certificates", help="The source of the certificates of webhooks."),
@@ -55,7 +57,7 @@ InstallCrds = Annotated[
     bool,
     typer.Option(
         "--install-crds/--no-install-crds",
-        help="Let the operator install its CRDs when it starts, and grant it that; the package then has none.",
+        help="The operator installs its CRDs at its start, and its role allows it; the package contains no CRDs.",
     ),
 ]
 Format = Annotated[Literal["text", "json"], typer.Option("--output", help="The format of the output.")]

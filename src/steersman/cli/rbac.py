@@ -36,23 +36,23 @@ def rbac(
         typer.Option("--user", help="The user whose requests count; by default the operator's ServiceAccount."),
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where the operator runs; NAME-system if left out.")
+        str | None, typer.Option("--namespace", "-n", help="Namespace of the operator; default: NAME-system.")
     ] = None,
     watch_namespace: Annotated[
         list[str] | None,
-        typer.Option("--watch-namespace", help="Where the operator works, if not everywhere; may be repeated."),
+        typer.Option("--watch-namespace", help="Namespace to watch; may be repeated; default: all."),
     ] = None,
     secure_metrics: Annotated[
-        bool, typer.Option("--secure-metrics", help="Count the roles that securely served metrics need.")
+        bool, typer.Option("--secure-metrics", help="Include the roles for metrics over TLS.")
     ] = False,
     certificates: Annotated[
         Literal["self-managed", "cert-manager"],
         typer.Option("--certificates", help="The source of the certificates of webhooks."),
     ] = "self-managed",
     install_crds: Annotated[
-        bool, typer.Option("--install-crds", help="Count the role of operators that install their CRDs.")
+        bool, typer.Option("--install-crds", help="Include the role of operators that install their CRDs.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail for permissions that were never used, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Also fail for permissions that were never used.")] = False,
     output: Annotated[Literal["text", "json"], typer.Option("--output", "-o", help="How to print it.")] = "text",
 ) -> None:
     """Show the permissions of an operator, or compare them with their use.

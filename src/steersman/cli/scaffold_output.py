@@ -81,5 +81,5 @@ def carry_out(outcome: Outcome, output: str, *hints: str) -> None:
             for hint in hints:
                 typer.echo(hint)
     if outcome.conflicts:
-        typer.echo("error: settle what stands between <<<<<<< and >>>>>>> in the files marked conflict", err=True)
+        typer.echo("error: resolve the conflicts between <<<<<<< and >>>>>>> in the files marked conflict", err=True)
         raise typer.Exit(1)

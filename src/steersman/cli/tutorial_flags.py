@@ -57,7 +57,7 @@ def translate(words: list[str]) -> tuple[list[str], list[str]]:
         elif name in _IGNORED_OPTIONS:
             if not joined and name not in _SWITCHES:
                 next(given, "")
-            notes.append(f"{option} is left out: {_IGNORED_OPTIONS[name]}")
+            notes.append(f"{option} is ignored: {_IGNORED_OPTIONS[name]}")
         elif name in ("type", "operations", "license"):
             value = value if joined else next(given, "")
             translated += _valued(name, value, notes)

@@ -15,9 +15,9 @@ __all__ = ["update"]
 def update(
     conflict: Annotated[
         Literal["refuse", "inline"],
-        typer.Option("--conflict", help="What to do where both sides have changed the same lines."),
+        typer.Option("--conflict", help="How to handle lines that both sides have changed."),
     ] = "refuse",
-    force: Annotated[bool, typer.Option("--force", help="Update what git could not take back.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Update although git could not revert it.")] = False,
     directory: Directory = Path(),
     output: Output = "text",
 ) -> None:

@@ -150,9 +150,9 @@ class _LastSeen:
 
     def describe(self) -> str:
         if self.looked:
-            seen = "nothing of that name" if self.obj is None else _describe(self.obj)
+            seen = "no object of that name" if self.obj is None else _describe(self.obj)
             return f"{seen}, then: {self.problem}" if self.problem else seen
-        return f"nothing, because of: {self.problem}" if self.problem else "nothing yet"
+        return f"no object, because of: {self.problem}" if self.problem else "nothing yet"
 
 
 def _describe(obj: Any) -> str:

@@ -173,7 +173,7 @@ class _Loader:
     async def _send_with_retries(
         self, method: str, path: str, query: Sequence[tuple[str, str]], body: bytes, content_type: str
     ) -> dict[str, Any]:
-        """Send it; a Pod in a namespace so new that its ServiceAccount is not there yet is tried again."""
+        """Send a request; retry a Pod whose namespace has no default ServiceAccount yet."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCOUNT_WAIT
         while True:
@@ -226,7 +226,7 @@ def _at(body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def _error_text(problem: ClientError) -> str:
-    """The server's own words."""
+    """Return the message of the API server."""
     if isinstance(problem, ApiError) and problem.status.message:
         return problem.status.message
     return str(problem)

@@ -48,7 +48,7 @@ def apply_markers(node: Node, markers: tuple[Any, ...], base: Any, problems: Pro
             case ExactlyOneOf() | AtMostOneOf() | AtLeastOneOf():
                 node.rules += one_of_rules(marker, node, problems)
             case _ if any(marker is one for one in _UNCALLED):
-                problems.add(node.origin, f"{marker.__name__} stands without its arguments: write {marker.__name__}(…)")
+                problems.add(node.origin, f"{marker.__name__} needs arguments: write {marker.__name__}(…)")
             case _:
                 _bounds(node, marker, base, problems)
     if node.keywords.get("x-kubernetes-list-type") == "set":

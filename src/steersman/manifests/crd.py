@@ -104,7 +104,8 @@ def _check_names(by_kind: Mapping[tuple[str, str], Sequence[type[Resource]]], pr
             other = taken.setdefault((group, name), kind)
             if other != kind:
                 problems.add(
-                    origin_of(versions[0]), f"the name {name!r} is {other}'s, too: names are unique in a group"
+                    origin_of(versions[0]),
+                    f"the name {name!r} is also the name of {other}: names are unique in a group",
                 )
 
 
@@ -268,7 +269,7 @@ def _columns(root: Node, columns: Sequence[Column], origin: Origin, problems: Pr
             continue
         kind = column.type or found.type
         if kind not in _COLUMN_TYPES:
-            problems.add(origin, f"{where}: type {kind!r} is none of {', '.join(_COLUMN_TYPES)}")
+            problems.add(origin, f"{where}: type {kind!r} must be one of {', '.join(_COLUMN_TYPES)}")
         elif found.node is not None and found.node.type and not _fits(kind, found.type):
             problems.add(origin, f"{where}: type {kind!r}, but {column.path} is {found.type}")
         if column.format not in _COLUMN_FORMATS:
@@ -279,7 +280,7 @@ def _columns(root: Node, columns: Sequence[Column], origin: Origin, problems: Pr
         out.append(entry)
     names = [c.name for c in columns]
     for name in dict.fromkeys(n for n in names if names.count(n) > 1):
-        problems.add(origin, f"Column({name!r}) is there twice")
+        problems.add(origin, f"Column({name!r}) occurs twice")
     if not any(entry["jsonPath"] == ".metadata.creationTimestamp" for entry in out):
         out.append({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"})
     return out

@@ -30,7 +30,7 @@ def add_default(parent: Node, node: Node, field: Field, *, in_status: bool, prob
     try:
         value = msgspec.json.decode(encode(field.default))
     except (TypeError, ValueError, NotImplementedError) as problem:
-        problems.add(field.origin, f"its default cannot be written: {problem}")
+        problems.add(field.origin, f"its default cannot be encoded: {problem}")
         return
     if value in ([], {}) and not has_fields(type(field.default)):
         return

@@ -52,11 +52,11 @@ _LEAVES: Final[dict[Any, dict[str, Any]]] = {
     Dynamic: {"type": "object", **_ANYTHING},
 }
 _REFUSED: Final[dict[Any, str]] = {
-    float: "floats do not survive every client; use Quantity, or say that rounding is fine with Format('double')",
-    complex: "complex numbers have no JSON form",
+    float: "some clients round floats; use Quantity, or allow rounding with Format('double')",
+    complex: "JSON has no complex numbers",
     Decimal: "Decimal has no schema; use Quantity",
     timedelta: "timedelta is written as ISO 8601; use Duration, which is Go's notation",
-    NoneType: "a field that is always null says nothing",
+    NoneType: "a field whose value is always null has no use; remove it",
 }
 _LISTS: Final = (tuple, list, set, frozenset)
 _META_FIELDS: Final[dict[str, dict[str, Any]]] = {

@@ -12,23 +12,23 @@ from steersman.manifests.yaml import to_yaml
 __all__ = ["schema_text", "values_text"]
 
 _MEANING: Final = {
-    "image": "The operator's image; the tag is the chart's appVersion if left empty, a digest beats it.",
+    "image": "The operator's image. The default tag is the chart's appVersion; a digest takes precedence over the tag.",
     "imagePullSecrets": "Names of Secrets with credentials for the registry: [{name: …}].",
-    "replicas": "One of them leads, the others stand by; webhooks are served by all.",
-    "watchNamespaces": "Where the operator works; everywhere when empty. Its permissions are narrowed to these.",
+    "replicas": "One replica is the leader, the others are standbys; all replicas serve webhooks.",
+    "watchNamespaces": "Namespaces to watch; all if empty. The permissions are restricted to these namespaces.",
     "resources": "An idle operator takes about 60 MB, and more with the objects that it caches. There is no limit on "
     "CPU, since a throttled leader may lose its lease.",
-    "metrics": "Metrics are served over TLS, to those who may get the path /metrics.",
+    "metrics": "Metrics are served over TLS, to clients with the permission to get the path /metrics.",
     "monitoring": "A ServiceMonitor and alerts for the Prometheus operator. The certificate of the metrics is in the "
-    "Secret {name}-metrics-cert, of cert-manager's making if certManager is enabled, of yours if not.",
-    "certManager": "Let cert-manager make the certificates; without it the operator makes its webhooks' itself.",
-    "networkPolicies": "Close all ports but those of metrics (for namespaces labelled metrics: enabled) and webhooks.",
+    "Secret {name}-metrics-cert, which cert-manager creates if certManager is enabled, and otherwise the user.",
+    "certManager": "cert-manager creates the certificates; if disabled, the operator creates those of its webhooks.",
+    "networkPolicies": "Allow only the ports of metrics (for namespaces labelled metrics: enabled) and webhooks.",
     "podDisruptionBudget": "Evict one replica at a time.",
-    "crds": "Install the CRDs with the chart, and keep them (and so all their objects) when it is uninstalled. "
-    "With installedByOperator the operator installs them when it starts, and is granted that; the chart then has none.",
+    "crds": "Install the CRDs with the chart, and keep them and their objects when it is uninstalled. "
+    "With installedByOperator the operator installs them at its start, its role allows it, and the chart has none.",
     "userRoles": "Roles for the users of the operator's kinds, aggregated into admin, edit and view.",
-    "extraArgs": "More arguments of `steersman run`.",
-    "env": "More environment variables of the container: [{name: …, value: …}].",
+    "extraArgs": "Additional arguments of `steersman run`.",
+    "env": "Additional environment variables of the container: [{name: …, value: …}].",
     "nodeSelector": "", "tolerations": "", "affinity": "",
 }  # fmt: skip
 

@@ -472,7 +472,7 @@ def dynamic(api_version: str, kind: str, *, plural: str | None = None, namespace
         api_version: `group/version`, or `v1`.
         kind: The kind, as the API server serves it; it may begin with a lower-case letter.
         plural: The name in URLs; guessed as Kubernetes' tools do when left out.
-        namespaced: Whether its objects are in namespaces.
+        namespaced: Whether the kind is namespaced.
 
     Raises:
         TypeError: No API server serves such a name.

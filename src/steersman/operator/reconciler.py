@@ -217,7 +217,7 @@ class Reconciler:
         self._runtime.event(
             subject,
             "Undecodable",
-            f"this {self._view.info.kind} cannot be read and is left alone until it changes: {problem}",
+            f"this {self._view.info.kind} does not fit its type and is not reconciled until it changes: {problem}",
             type="Warning",
             action="Decode",
         )

@@ -224,7 +224,7 @@ class Replica:
         for task in self._tasks:
             if task.done():
                 task.result()
-                raise RuntimeError(f"{task.get_name()} ended by itself")
+                raise RuntimeError(f"{task.get_name()} ended unexpectedly")
 
     # Start.
 

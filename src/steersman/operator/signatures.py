@@ -54,7 +54,7 @@ def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
             raise place.error(f"takes *{p.name}: write the parameters out, {_expected(shape)}")
         if p.kind is p.KEYWORD_ONLY and p.default is p.empty:
-            raise place.error(f"demands the keyword {p.name}: {_expected(shape)}")
+            raise place.error(f"requires the keyword {p.name}: {_expected(shape)}")
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     wanted = [p for p in parameters if p.kind in positional and p.default is p.empty]
     most = {"object": 2, "context": 1, "free": 2}[shape]
@@ -83,7 +83,7 @@ def webhook_handler(what: Any, purpose: Purpose) -> tuple[Handler, tuple[Literal
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters) or any(
         p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters
     ):
-        raise place.error(f"takes what it cannot be given: {expected}")
+        raise place.error(f"has a parameter that is not available: {expected}")
     wanted = [p for p in parameters if p.default is p.empty]
     hints = _annotations(function, place)
     takes: list[Literal["object", "old", "admission"]] = ["object"]
@@ -112,11 +112,11 @@ def kind_of(handler: Handler, kind: Any = None) -> View[Any]:
     name = parameters[0].name if parameters else "?"
     if annotation is None:
         raise handler.place.error(
-            f"the first parameter, {name!r}, says which kind is meant: annotate it, for example `{name}: HelloApp`"
+            f"the first parameter, {name!r}, selects the kind: annotate it, for example `{name}: HelloApp`"
         )
     if annotation in (Dynamic, PartialObjectMetadata):
         raise handler.place.error(
-            f"{annotation.__name__} does not say which kind: pass kind=dynamic('group/v1', 'Kind') or metadata_of(Kind)"
+            f"{annotation.__name__} does not name a kind: pass kind=dynamic('group/v1', 'Kind') or metadata_of(Kind)"
         )
     if not (isinstance(annotation, type) and issubclass(annotation, Resource)):
         shown = getattr(cast(Any, annotation), "__name__", repr(cast(Any, annotation)))

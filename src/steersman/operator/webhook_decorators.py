@@ -214,7 +214,7 @@ class WebhookDecorators:
 
         found = missing([Conversion(w.kind, cast(Any, w.to), w.handler.call, str(w.place)) for w in conversions])
         if found:  # Objects that are stored in one version could not be read in the other.
-            raise conversions[0].place.error(f"no conversion leads the way {', '.join(found)}: declare it, too")
+            raise conversions[0].place.error(f"there is no conversion {', '.join(found)}: declare it")
 
     def _admission(
         self,

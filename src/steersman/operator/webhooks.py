@@ -160,7 +160,7 @@ class Webhooks:
             raise SettingsError(f"webhooks cannot be registered: {problem}. {_HINT}") from None
         except WebhookUnreachableError as problem:
             await self._unregister()  # Without the server, the API server would refuse these requests.
-            raise SettingsError(f"the API server cannot ask the webhooks at {url}: {problem}. {_HINT}") from None
+            raise SettingsError(f"the API server cannot call the webhooks at {url}: {problem}. {_HINT}") from None
         log.info("webhooks_registered", url=url, proved=proved)
 
     async def _with_retries(self, act: Callable[[], Awaitable[T]]) -> T:

@@ -82,7 +82,7 @@ def _remove(made: Plan, path: str, *, edited: bool, force: bool) -> None:
     if not edited or (force and not path.startswith(SAMPLES)):
         made.remove.append(path)
     elif not path.startswith(SAMPLES):
-        made.conflicts[path] = "was changed after it was generated, and would be deleted"
+        made.conflicts[path] = "was changed after it was generated, but would be deleted"
 
 
 def _merge(made: Plan, path: str, sides: tuple[str, str, str], *, force: bool, markers: bool) -> None:

@@ -98,7 +98,7 @@ def update_files(
     done = plan(base, new, lambda path: _read(root, path), force=force, markers=markers, rewrite=rewrite)
     if done.conflicts and not markers:
         told = "".join(f"\n  {path} {why}" for path, why in sorted(done.conflicts.items()))
-        raise ScaffoldError(f"nothing was changed, because{told}\n--force writes the generated files in any case", 1)
+        raise ScaffoldError(f"nothing was changed, because{told}\n--force overwrites them with the generated files", 1)
     return _apply(root, project, done, new, manifests=manifests)
 
 
@@ -123,13 +123,13 @@ def update_obstacle(root: Path) -> str:
     """Return the reason why git could not revert an update, or an empty string."""
     git = shutil.which("git")
     if git is None:
-        return "git is not installed, so an update could not be reverted; --force updates in any case"
+        return "git is not installed, so an update could not be reverted; --force updates anyway"
     done = subprocess.run(  # noqa: S603 - our own arguments, no shell
         [git, "status", "--porcelain", "--untracked-files=normal", "--", "."],
         cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
-        return f"{root} is not in a git repository, so an update could not be reverted; --force updates in any case"
+        return f"{root} is not in a git repository, so an update could not be reverted; --force updates anyway"
     if changed := done.stdout.splitlines():
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         return (

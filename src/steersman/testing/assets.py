@@ -196,7 +196,7 @@ def _download(release: Release, path: Path, progress: Progress | None) -> None:
         raise AssetsError(f"{release.url} broke off after {received} of {total} bytes. Try again.")
     if digest.hexdigest() != release.sha512:
         raise AssetsError(
-            f"{release.url} is not what the index promised: its SHA-512 is {digest.hexdigest()[:16]}…, not "
+            f"{release.url} does not have the checksum of the index: its SHA-512 is {digest.hexdigest()[:16]}…, not "
             f"{release.sha512[:16]}…. Nothing was installed. A proxy may have changed it, or the index is out of date."
         )
 
@@ -209,7 +209,8 @@ def _unpack(archive: Path, target: Path, release: Release) -> None:
             for member in tar:
                 if not (member.isfile() or member.isdir()) or not _is_inside(member.name):
                     raise AssetsError(
-                        f"{release.url} holds {member.name!r}, which is no plain file inside it. Nothing was installed."
+                        f"{release.url} holds {member.name!r}, which is not a regular file "
+                        "inside the archive. Nothing was installed."
                     )
                 left -= member.size
                 if left < 0:
@@ -278,7 +279,9 @@ def _open(url: str) -> Generator[http.client.HTTPResponse]:
         raise AssetsError(f"{url} answered {error.code} {error.reason}.") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", None) or error
-        raise AssetsError(f"{url} cannot be reached: {reason}. Is there a way to the internet, or a proxy?") from error
+        raise AssetsError(
+            f"{url} cannot be reached: {reason}. Check the network connection and the proxy settings."
+        ) from error
     with answer:
         yield answer
 

@@ -42,7 +42,9 @@ def install(
 
 @app.command("list")
 def list_(
-    remote: Annotated[bool, typer.Option("--remote", help="What the index offers, not what is here.")] = False,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="List the versions of the index, not the installed ones.")
+    ] = False,
     index: Index = None,
     os: Os = None,
     arch: Arch = None,

@@ -265,7 +265,9 @@ class Cluster(Objects):
         raise NotImplementedError
 
     def _unsupported(self, what: str) -> UnsupportedError:
-        return UnsupportedError(f"{what} needs a control plane of our own (ControlPlane.start), not {self.kubeconfig}.")
+        return UnsupportedError(
+            f"{what} needs a control plane that was started by ControlPlane.start, not {self.kubeconfig}."
+        )
 
     def _write_kubeconfig(self, name: str, user: dict[str, Any], namespace: str) -> Path:
         path = self.directory / f"{next(self._numbers)}-{name.replace(':', '-').replace('/', '-')}.kubeconfig"

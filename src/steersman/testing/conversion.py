@@ -286,7 +286,7 @@ def round_trip(operator: Any, obj: Any, through: type[Resource] | View[Any]) -> 
         there = known[info.kind, info.api_version, other.api_version]
         back = known[info.kind, other.api_version, info.api_version]
     except KeyError as problem:
-        raise LookupError(f"no conversions lead there: {problem}") from None
+        raise LookupError(f"there is no chain of conversions: {problem}") from None
 
     async def go() -> tuple[bytes, bytes]:
         seen = await convert(msgspec.json.encode(_plain(obj)), there)
@@ -325,7 +325,7 @@ def round_trips(
     if not found:
         raise ValueError("this operator declares no conversions: use @operator.converter")
     if gaps := missing(found):
-        raise ValueError(f"no conversions lead {'; '.join(gaps)}")
+        raise ValueError(f"there are no conversions {'; '.join(gaps)}")
     views = {(c.source.info.kind, c.source.info.version): c.source for c in found}
     for kind, paths in (overrides or {}).items():
         if all(view.type is not kind for view in views.values()):

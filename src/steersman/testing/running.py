@@ -291,7 +291,9 @@ class Operators:
         """Return the problems that fail the test besides its assertions; empty if there are none."""
         from steersman.testing.controlplane_cluster import UnsupportedError
 
-        problems = [f"an operator ended by itself: {one.problem!r}" for one in self._running if one.problem is not None]
+        problems = [
+            f"an operator ended unexpectedly: {one.problem!r}" for one in self._running if one.problem is not None
+        ]
         for user in dict.fromkeys(one.user for one in self._running):
             try:
                 refused = self._cluster.audit.refused(user)
@@ -299,7 +301,8 @@ class Operators:
                 continue  # The audit log of an existing cluster is not readable.
             if refused:
                 problems.append(
-                    f"{user} was refused what the operator does not declare; add it to owns=, reads= or watches=, or "
+                    f"{user} has no permission for requests that the operator does not declare; "
+                    "add the kind to owns=, reads= or watches=, or "
                     "operator.permit(…):\n  " + "\n  ".join(refused)
                 )
         return "\n".join(problems)

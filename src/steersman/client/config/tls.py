@@ -1,7 +1,7 @@
 """Checks of certificate authorities, client certificates and keys before a connection is opened.
 
 Errors name the file and the field here, instead of an OpenSSL error during a handshake. No error has key material.
-OpenSSL parses what it uses later; `cryptography` would take a quarter of the memory of an idle operator.
+OpenSSL parses certificates when it uses them; `cryptography` would take a quarter of the memory of an idle operator.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class LeaderElector:
             overdue = self._time() - state.renew_by
             return f"the lease {self.name} could not be renewed in time ({overdue:.1f} s past the renew deadline)"
         if state.phase is Phase.STANDBY:
-            return f"this replica is a standby; {self.holder or 'nobody'} holds the lease {self.name}"
+            return f"this replica is a standby; {self.holder or 'no replica'} holds the lease {self.name}"
         return f"the lease {self.name} was {state.phase.value}" + (f": {state.why}" if state.why else "")
 
     async def acquire(self) -> None:

@@ -110,7 +110,7 @@ class Election(msgspec.Struct, frozen=True):
             if record is None:
                 return self.lost("the Lease was deleted")
             if record.holder != self.identity:
-                return self.lost(f"{record.holder or 'nobody'} holds the lease now")
+                return self.lost(f"{record.holder or 'no replica'} holds the lease now")
         if record is None:
             # A recent holder may still write: a deleted record allows no claim before its expiry.
             return self if self._alive(now) else msgspec.structs.replace(self, seen=None, seen_at=now)
