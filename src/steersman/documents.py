@@ -32,7 +32,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-__all__ = ["Document", "DocumentError", "Limits", "load", "load_all", "text_only"]
+__all__ = ["Document", "DocumentError", "Limits", "error_position", "load", "load_all", "text_only"]
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = object()
@@ -215,6 +215,14 @@ class _Frame:
     key: Any = None
     has_key: bool = False
     merges: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+def error_position(problem: yaml.YAMLError) -> tuple[int, str]:
+    """Return the line of a syntax error, from 1, or 0 if it is not known, and the text of the error."""
+    if not isinstance(problem, yaml.MarkedYAMLError):
+        return 0, str(problem)
+    mark = problem.problem_mark
+    return (mark.line + 1 if mark is not None else 0), problem.problem or str(problem)
 
 
 class _Reader:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -87,9 +87,9 @@ def _declare(
 ) -> M:
     declaration = _Declaration(kind, description, tuple(labels), buckets)
     if (known := _declared.get(name)) is not None:
-        if known[0] != declaration:
-            raise MetricError(f"metric {name!r} is declared already, in another way: declare it once and import it")
-        return cast(M, known[1])
+        if known[0] == declaration and isinstance(known[1], kind):
+            return known[1]
+        raise MetricError(f"metric {name!r} is declared already, in another way: declare it once and import it")
     _check(kind, name, declaration.labels)
     options: dict[str, Any] = {} if buckets is None else {"buckets": buckets}
     try:

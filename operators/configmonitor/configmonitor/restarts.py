@@ -196,8 +196,8 @@ async def _roll(ctx: Context, monitor: ConfigMonitor, restart: Restart, kind: ty
 
 
 def _leaves_pods_alone(owner: Any) -> bool:
-    strategy = getattr(owner.spec, "update_strategy", None)
-    return strategy is not None and strategy.type == "OnDelete"
+    """Return whether a change of the template restarts no Pods; Deployments have no such strategy."""
+    return isinstance(owner, DaemonSet | StatefulSet) and owner.spec.update_strategy.type == "OnDelete"
 
 
 def template_annotation(source: str) -> str:

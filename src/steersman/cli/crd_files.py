@@ -36,8 +36,10 @@ def crds_from(sources: Iterable[str]) -> list[dict[str, Any]]:
         for file in files:
             try:
                 text = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as problem:
-                raise LoadError(f"{file}: {getattr(problem, 'strerror', None) or 'not text'}") from None
+            except OSError as problem:
+                raise LoadError(f"{file}: {problem.strerror}") from None
+            except UnicodeDecodeError:
+                raise LoadError(f"{file}: it is not UTF-8 text") from None
             found += crds_in(text, str(file))
     return found
 
@@ -47,9 +49,8 @@ def crds_in(text: str, source: str) -> list[dict[str, Any]]:
     try:
         found_documents = [document.value for document in documents.load_all(text)]
     except yaml.YAMLError as wrong:
-        mark = getattr(wrong, "problem_mark", None)
-        place = f"{source}:{mark.line + 1}" if mark is not None else source
-        raise LoadError(f"{place}: not YAML: {getattr(wrong, 'problem', None) or wrong}") from None
+        line, text = documents.error_position(wrong)
+        raise LoadError(f"{source}:{line}: not YAML: {text}" if line else f"{source}: not YAML: {text}") from None
     objects: list[Any] = []
     for document in found_documents:
         if isinstance(document, dict) and str(cast("dict[str, Any]", document).get("kind", "")).endswith("List"):

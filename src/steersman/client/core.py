@@ -26,6 +26,7 @@ from steersman.models import (
     lookup,
     view_of,
 )
+from steersman.models.resource import view_of_object
 
 __all__ = ["METADATA", "AnyObject", "Target", "Verbs", "accept_for", "accept_list_for", "outcome_of", "target_of"]
 
@@ -127,7 +128,7 @@ def target_of(obj: AnyObject, kind: KindLike[T] | None, default_namespace: str) 
         obj = obj.body
     if isinstance(obj, Mapping):
         return _target_of_mapping(cast("Mapping[str, Any]", obj), kind, default_namespace)
-    view = view_of(kind) if kind is not None else view_of(cast("type[Any]", type(obj)))
+    view = view_of(kind) if kind is not None else view_of_object(obj)
     metadata = obj.metadata
     namespace = (metadata.namespace or default_namespace) if view.info.namespaced else ""
     return Target(view, Key(namespace, metadata.name), metadata.uid, metadata.resource_version, obj)

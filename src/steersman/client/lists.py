@@ -7,7 +7,7 @@ become an `UndecodableItem` with the key and the path of the field. No item is d
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -111,10 +111,8 @@ def split_page(body: bytes, request: str) -> tuple[ListMeta, list[msgspec.Raw]]:
 def decode_item(view: View[T], raw: bytes | memoryview) -> T:
     """Decode one item of a list. Items have no apiVersion and kind, so dynamic objects get them from the view."""
     obj = view.decode(raw)
-    if view.form == "dynamic":
-        body = cast("dict[str, Any]", cast(Dynamic, obj).body)
-        if "kind" not in body:
-            return cast(T, Dynamic({"apiVersion": view.info.api_version, "kind": view.info.kind, **body}))
+    if isinstance(obj, Dynamic) and "kind" not in obj.body:
+        return obj.with_kind(view.info.api_version, view.info.kind)
     return obj
 
 

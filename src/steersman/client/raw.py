@@ -21,7 +21,15 @@ from steersman.client.hooks import READS, WriteGate
 from steersman.client.metrics import HostMetrics
 from steersman.client.retry import RetryPolicy, is_idempotent, retry_delay
 from steersman.client.slots import Slots
-from steersman.client.transport.base import Headers, Query, Response, StreamResponse, Transport, WebSocket
+from steersman.client.transport.base import (
+    Headers,
+    Query,
+    Response,
+    StreamResponse,
+    Transport,
+    WebSocket,
+    close_chunks,
+)
 from steersman.client.warnings import WarningHandler, WarningOnce, log_warning
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
@@ -223,7 +231,7 @@ class Raw:
                 if response.headers.get("Warning"):
                     self._warn(response.headers.get_all("Warning"), request)
                 if 200 <= response.status < 300:
-                    stack.push_async_callback(_close, response)
+                    stack.push_async_callback(close_chunks, response.chunks)
                     return stack.pop_all(), response
                 if response.status != 401 or refused or not await self._renewed(credentials):
                     raise self._refusal(response.status, response.headers, await _first_bytes(response), request)
@@ -324,13 +332,6 @@ class _Stream:
     ) -> bool | None:
         assert self._begun is not None
         return await self._begun.__aexit__(kind, problem, traceback)
-
-
-async def _close(response: StreamResponse) -> None:
-    """Close chunks that are an async generator, as in tests; other chunks end with their connection."""
-    close = getattr(response.chunks, "aclose", None)
-    if close is not None:
-        await close()
 
 
 async def _first_bytes(response: StreamResponse) -> bytes:

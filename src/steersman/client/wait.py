@@ -23,6 +23,7 @@ from steersman.client.errors import (
 )
 from steersman.client.reads import Reads
 from steersman.models import DecodeError, Dynamic, Key, KindLike, View, view_of
+from steersman.models.resource import is_kind
 
 __all__ = ["WaitCondition", "Waits", "condition_is", "condition_true", "deleted", "exists"]
 
@@ -89,8 +90,8 @@ class Waits(Reads):
             WaitTimeoutError: The condition was not met within `timeout` seconds; the message has the last state.
             ApiError: The server refused the request, for example with `Forbidden`.
         """
-        if isinstance(what, (type, View)):
-            view: View[Any] = view_of(cast("KindLike[Any]", what))
+        if is_kind(what):
+            view: View[Any] = view_of(what)
             key, uid = Key(self.namespace_for(view.info, namespace), name), ""
         else:
             target = target_of(what, None, self.config.namespace)

@@ -6,8 +6,8 @@ handles reconnects, relists and fail-over.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import Generic, Literal, TypeAlias, TypeVar, cast
+from collections.abc import AsyncGenerator, Mapping
+from typing import Final, Generic, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -23,7 +23,7 @@ __all__ = ["EventType", "WatchEvent", "read_event", "watch_events"]
 T = TypeVar("T")
 
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-_TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
+_TYPES: Final[Mapping[str, EventType]] = {name: name for name in get_args(EventType)}
 
 
 class WatchEvent(Generic[T]):
@@ -108,11 +108,11 @@ def read_event(view: View[T], line: bytes, request: str) -> WatchEvent[T]:
         raise ResponseError(f"{request}: a line is not a valid watch event: {problem}") from None
     if event.type == "ERROR":
         raise _error(raw, request)
-    if event.type not in _TYPES:
+    if (kind := _TYPES.get(event.type)) is None:
         raise ResponseError(f"{request}: a watch event has the unknown type {event.type[:40]!r}")
     name = name_of(raw)
     return WatchEvent(
-        cast(EventType, event.type),
+        kind,
         view,
         raw,
         key=Key(name.namespace, name.name),

@@ -7,7 +7,7 @@ manager. With `want="metadata"` the server returns only the metadata of the obje
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Protocol, TypeVar, cast, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from steersman.client.core import METADATA, AnyObject, Verbs, accept_for, accept_list_for, outcome_of, target_of
 from steersman.client.errors import NotFound, ResponseError
@@ -38,6 +38,7 @@ from steersman.models import (
     metadata_of,
     view_of,
 )
+from steersman.models.resource import is_kind
 
 __all__ = ["Patch", "Writes"]
 
@@ -404,8 +405,8 @@ class Writes(Verbs):
         newer object of the same name is not deleted (`Conflict`). `grace_period` is in seconds. Raises `NotFound`
         unless `missing_ok` is set (then True is returned).
         """
-        if isinstance(what, (type, View)):
-            info = view_of(cast("KindLike[Any]", what)).info
+        if is_kind(what):
+            info = view_of(what).info
             key, uid = Key(self.namespace_for(info, namespace), name), ""
         else:
             target = target_of(what, None, self.config.namespace)

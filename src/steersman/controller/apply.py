@@ -35,6 +35,7 @@ from steersman.models import (
     to_dict,
     view_of,
 )
+from steersman.models.resource import view_of_object
 
 __all__ = ["Applier", "ApplyClient", "FieldConflictError", "LiveState"]
 
@@ -193,7 +194,7 @@ def _address(obj: Any, kind: KindLike[Any] | None) -> tuple[View[Any], str, str]
             raise ValueError("apply: the object has no apiVersion or no kind: add them")
         view = dynamic(obj.api_version, obj.kind) if known is None else View(info_of(known), Dynamic, "dynamic")
     else:
-        view = view_of(cast("type[Any]", type(obj)))
+        view = view_of_object(obj)
     metadata = obj.metadata
     if not metadata.name:
         raise ValueError(f"apply {view.info.kind}: metadata.name is missing; a generated name cannot be applied")

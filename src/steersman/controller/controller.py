@@ -80,6 +80,7 @@ class Controller:
         self._running: dict[asyncio.Task[None], Worker] = {}
         self._handlers: list[SourceHandler] = []
         if is_async(reconcile):
+            # `is_async` looks at the function; a type checker cannot follow it.
             self._reconcile = cast(Reconcile, reconcile)
         else:
             self._blocking = cast("Callable[[Request], Result | None]", reconcile)
@@ -175,7 +176,7 @@ class Controller:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            worker = self._running.get(cast("asyncio.Task[None]", task))
+            worker = self._running.get(task) if task is not None else None
             deadline = worker.deadline if worker is not None else None
             if task is None or deadline is None or not deadline.fired or task.uncancel() > 0:
                 raise

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from steersman.controller.request import RequeueError, Result
 from steersman.controller.status import PatchClient
 from steersman.models import HasMetadata, Resource, info_of
 from steersman.models.patches import JsonPatch, pointer
+from steersman.models.resource import view_of_object
 
 __all__ = ["Finalizer", "FinalizerOutcome", "FinalizerState", "add_finalizers", "remove_finalizer", "run_finalizers"]
 
@@ -142,7 +143,7 @@ async def _patch(client: PatchClient, obj: Any, patch: JsonPatch, field_manager:
     info, metadata = info_of(obj), obj.metadata
     try:
         await client.patch(
-            cast("type[Any]", type(obj)),
+            view_of_object(obj),
             metadata.name,
             patch,
             namespace=metadata.namespace,

@@ -104,10 +104,8 @@ def parse(text: str, source: str, *, skip_foreign: bool = False) -> list[Manifes
             if document.value is not None:
                 manifests += _objects(document.value, f"{source}:{document.line}", skip_foreign)
     except yaml.YAMLError as problem:
-        mark = getattr(problem, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        said = getattr(problem, "problem", None) or str(problem)
-        raise ManifestError(f"{source}{line}: not YAML: {said}") from None
+        line, text = documents.error_position(problem)
+        raise ManifestError(f"{source}:{line}: not YAML: {text}" if line else f"{source}: not YAML: {text}") from None
     return manifests
 
 

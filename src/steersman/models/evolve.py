@@ -74,7 +74,7 @@ def evolve(obj: T, changes: Mapping[str, object]) -> T:
             result = Dynamic(_at(result.body, steps, value, path))
         else:
             result = _at(result, steps, value, path)
-    return cast(T, result)
+    return result
 
 
 def _parse(path: str) -> tuple[_Step, ...]:

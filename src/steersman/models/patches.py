@@ -54,7 +54,7 @@ class _Body:
         return self.body
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and same(self.body, cast(_Body, other).body)
+        return isinstance(other, _Body) and type(other) is type(self) and same(self.body, other.body)
 
     __hash__ = None  # type: ignore[assignment]
 

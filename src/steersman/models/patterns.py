@@ -137,8 +137,8 @@ def _checked(check: Check, value: Any) -> None:
         raise problem.as_validation_error() from None
 
 
-def _children(node: types.Type) -> list[tuple[types.Type, str]]:
-    """Return the types that a type consists of, each with its field name, or `""`."""
+def _children(node: types.Type) -> list[tuple[types.Type, _Place]]:
+    """Return the types that a type consists of, each with its field, or `""`."""
     match node:
         case types.Metadata():
             return [(node.type, "")]
@@ -153,7 +153,7 @@ def _children(node: types.Type) -> list[tuple[types.Type, str]]:
         case types.StructType() | types.DataclassType() | types.TypedDictType() | types.NamedTupleType():
             if node.cls.__module__.startswith(_FRAMEWORK):
                 return []
-            return [(field.type, field.name) for field in node.fields]
+            return [(field.type, f"class {node.cls.__name__}: field {field.name!r}") for field in node.fields]
         case _:
             return []
 
@@ -183,7 +183,7 @@ def _owners(root: types.Type, place: _Place) -> dict[int, types.Type]:
                 raise TypeError(f"{place}: Pattern({noted[0]!r}) is for strings")
         for child, field in _children(node):
             parents.setdefault(id(child), []).append(node)
-            todo.append((child, f"class {cast(Any, node).cls.__name__}: field {field!r}" if field else place))
+            todo.append((child, field or place))
     found: dict[int, types.Type] = {}
     while with_patterns:
         node = with_patterns.pop()
@@ -223,7 +223,7 @@ class _Maker:
             case types.UnionType():
                 return _all([self.check(each, place) for each in node.types])
             case types.CollectionType():
-                return partial(_items, cast("Check", self.check(node.item_type, place)))
+                return partial(_items, check) if (check := self.check(node.item_type, place)) else None
             case types.TupleType():
                 return partial(_places, [self.check(each, place) for each in node.item_types])
             case types.DictType() | types.FrozenDictType():

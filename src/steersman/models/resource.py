@@ -19,7 +19,9 @@ from typing import (
     Generic,
     Literal,
     NamedTuple,
+    Self,
     TypeAlias,
+    TypeGuard,
     TypeVar,
     cast,
     dataclass_transform,
@@ -46,9 +48,11 @@ __all__ = [
     "View",
     "dynamic",
     "info_of",
+    "is_kind",
     "lookup",
     "metadata_of",
     "view_of",
+    "view_of_object",
 ]
 
 T = TypeVar("T")
@@ -293,6 +297,7 @@ class ResourceMeta(ModelMeta):
         if not version:
             if group:
                 raise _declaration_error(name, "version= is missing, for example version='v1'")
+            # msgspec declares that its metaclass creates a `type`.
             return cast(ResourceMeta, super().__new__(mcls, name, bases, namespace, **options))
         kind = kind or name
         info = ResourceInfo(
@@ -330,6 +335,7 @@ class ResourceMeta(ModelMeta):
         cls = cast(ResourceMeta, super().__new__(mcls, name, bases, namespace, **options))
         has_status = "status" in cls.__struct_fields__ if status_subresource is None else status_subresource
         cls.__resource__ = msgspec.structs.replace(info, has_status=has_status)  # type: ignore[attr-defined]
+        # Only subclasses of `Resource` have a version.
         _classes[info.api_version, kind] = cast("type[Resource]", cls)
         return cls
 
@@ -375,6 +381,10 @@ class Dynamic:
         if self._metadata is None:
             self._metadata = from_dict(ObjectMeta, self.body.get("metadata") or EMPTY)
         return self._metadata
+
+    def with_kind(self, api_version: str, kind: str) -> Self:
+        """Return a copy with `apiVersion` and `kind`, which the items of lists do not have."""
+        return type(self)({"apiVersion": api_version, "kind": kind, **self.body})
 
     def __getitem__(self, name: str) -> Any:
         return self.body[name]
@@ -425,6 +435,7 @@ class View(Generic[T_co]):
         return decode(self.type, data)
 
     def __eq__(self, other: object) -> bool:
+        # The type argument of `other` is not known at run time.
         return isinstance(other, View) and self.info == other.info and self.type is cast("View[Any]", other).type
 
     def __hash__(self) -> int:
@@ -448,6 +459,16 @@ def info_of(kind: type[Any] | View[Any] | Resource) -> ResourceInfo:
     if info is None:
         raise TypeError(f"{kind!r} is not a kind: pass a Resource class, dynamic(…) or metadata_of(…)")
     return info
+
+
+def is_kind(value: object) -> TypeGuard[KindLike[Any]]:
+    """Return whether `value` names a kind, and is not an object."""
+    return isinstance(value, type | View)
+
+
+def view_of_object(obj: Resource) -> View[Any]:
+    """Return the typed view of the class of an object."""
+    return view_of(type(obj))
 
 
 def view_of(kind: KindLike[T]) -> View[T]:

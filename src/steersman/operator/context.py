@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from steersman.client.errors import NotFound
 from steersman.client.options import Preconditions
 from steersman.controller.blocking import run_in_loop
 from steersman.controller.request import Request
 from steersman.models import ALL_NAMESPACES, Key, KindLike, View, view_of
+from steersman.models.resource import is_kind, view_of_object
 from steersman.operator.cache_reader import CacheReader, Labels
 from steersman.operator.runtime import Runtime
 from steersman.telemetry.log import Logger
@@ -163,10 +164,11 @@ class Context:
         """
         runtime = self._runtime
         owner = self._owner if owned else None
-        live = await runtime.applier.apply(cast(Any, self._placed(obj)), owner=owner, force=force)
+        placed: Any = self._placed(obj)
+        live = await runtime.applier.apply(placed, owner=owner, force=force)
         if wait:
             await runtime.wait_for_own_write(live)
-        return cast(T, live)
+        return live
 
     async def create(self, obj: T, *, owned: bool = True) -> T:
         """Create an object, and return it. `apply` is the better choice, because it can be repeated.
@@ -184,7 +186,7 @@ class Context:
             placed = runtime.with_owner(placed, self._owner)
         live = await self.client.create(placed, field_manager=runtime.field_manager)
         await runtime.wait_for_own_write(live)
-        return cast(T, live)
+        return live
 
     async def patch(
         self, target: Any, patch: Any, *, name: str | None = None, namespace: str | None = None, subresource: str = ""
@@ -290,12 +292,12 @@ class Context:
         return view.info.list_namespace(namespace, self._default_namespace)
 
     def _target(self, target: Any, name: str | None, namespace: str | None) -> tuple[View[Any], Key]:
-        if isinstance(target, type | View):
-            view = view_of(cast("KindLike[Any]", target))
+        if is_kind(target):
+            view = view_of(target)
             if not name:
                 raise ValueError(f"{view.info.kind}: name= is missing; it is needed with a kind")
             return view, self._key(view, name, namespace)
-        view = view_of(cast("type[Any]", type(target)))
+        view = view_of_object(target)
         return view, Key(target.metadata.namespace if view.info.namespaced else "", target.metadata.name)
 
     def _placed(self, obj: T) -> T:

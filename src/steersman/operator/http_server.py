@@ -84,7 +84,7 @@ class ThreadServer:
         try:
             self._listener = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
         except (OSError, OverflowError) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem)
+            reason = (isinstance(problem, OSError) and problem.strerror) or str(problem)
             raise BindError(
                 f"the {name} server cannot listen on {address}: {reason}."
                 f" Choose another address with {setting}, or 0 for none"

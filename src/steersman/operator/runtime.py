@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from steersman.cache import Cache
 from steersman.client import Client, NotFound
@@ -17,6 +17,7 @@ from steersman.controller.apply import Applier
 from steersman.controller.events import EventRecorder, EventType
 from steersman.controller.ownership import owner_reference
 from steersman.models import Dynamic, Key, View, dynamic, info_of, lookup, replace, view_of
+from steersman.models.resource import view_of_object
 from steersman.operator.cache_reader import READ_BARRIER_SECONDS, CacheReader, LabelIndexes
 from steersman.operator.tracing import Tracing
 from steersman.telemetry.log import get_logger
@@ -103,7 +104,7 @@ class Runtime:
 
     def placed(self, obj: T, owner: Any) -> T:
         """Return `obj` in the owner's namespace, unless it has one or is cluster-scoped."""
-        model = cast(Any, obj)
+        model: Any = obj
         if owner is None or not hasattr(model, "__resource__") or not info_of(model).namespaced:
             return obj
         if model.metadata.namespace or not owner.metadata.namespace:
@@ -112,7 +113,7 @@ class Runtime:
 
     def with_owner(self, obj: T, owner: Any) -> T:
         """Return `obj` with `owner` as its controlling owner (A4)."""
-        model = cast(Any, obj)
+        model: Any = obj
         references = (*model.metadata.owner_references, owner_reference(owner))
         return replace(model, metadata=replace(model.metadata, owner_references=references))
 
@@ -125,4 +126,4 @@ def _view(obj: Any) -> View[Any]:
     if isinstance(obj, Dynamic):
         known = lookup(obj.api_version, obj.kind)
         return view_of(known) if known is not None else dynamic(obj.api_version, obj.kind)
-    return view_of(cast("type[Any]", type(obj)))
+    return view_of_object(obj)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from steersman.cache import Cache, Informer
 from steersman.client import ApiError, Client, ClientError, Forbidden
@@ -105,7 +105,7 @@ class Webhooks:
         try:
             await server.start(address.host, address.port)
         except (OSError, OverflowError) as problem:
-            reason = getattr(problem, "strerror", None) or str(problem)
+            reason = (isinstance(problem, OSError) and problem.strerror) or str(problem)
             raise BindError(
                 f"the webhook server cannot listen on {address}: {reason}."
                 " Choose another address with --webhook-bind-address, or 0 for none"
@@ -192,12 +192,12 @@ class Webhooks:
         for declared in self._operator.webhooks:
             if declared.rule is not None:
                 routes[declared.rule.path] = AdmissionRoute(self._hook(declared), spans=self._span)
-        conversions = [w for w in self._operator.webhooks if w.purpose == "converter"]
+        conversions = [(w, w.to) for w in self._operator.webhooks if w.to is not None]
         if conversions:
             from steersman.webhook.conversion_review import Conversion, ConversionRoute
 
             routes["/convert"] = ConversionRoute(
-                [Conversion(w.kind, cast("View[Any]", w.to), self._call(w), str(w.place)) for w in conversions]
+                [Conversion(w.kind, target, self._call(w), str(w.place)) for w, target in conversions]
             ).handle
         return routes
 

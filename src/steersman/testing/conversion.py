@@ -14,7 +14,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import inspect as types
@@ -53,7 +53,8 @@ def objects(kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] |
     from hypothesis import strategies as st
 
     info = info_of(kind)
-    described = cast("types.StructType", types.type_info(kind))
+    described = types.type_info(kind)
+    assert isinstance(described, types.StructType)
     given = {wire_path(kind, path): strategy for path, strategy in (overrides or {}).items()}
     labels = st.dictionaries(st.sampled_from(_WORDS), st.sampled_from(["", "x", "y-2"]), max_size=2)
     metadata = st.fixed_dictionaries(
@@ -263,14 +264,13 @@ def conversions_of(operator: Any) -> list[Conversion]:
     """The conversions that an operator declares, callable without a cluster."""
     found: list[Conversion] = []
     for declared in operator_of(operator).webhooks:
-        if declared.purpose == "converter":
+        if (target := declared.to) is not None:
             function = declared.handler.call
 
             async def call(obj: Any, _: Any, function: Callable[[Any], Any] = function) -> Any:
                 returned = function(obj)
                 return await returned if inspect.isawaitable(returned) else returned
 
-            target = cast("View[Any]", declared.to)
             found.append(Conversion(declared.kind, target, call, str(declared.place)))
     return found
 

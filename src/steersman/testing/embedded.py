@@ -49,6 +49,7 @@ class EmbeddedCluster(Cluster):
         self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-cluster", daemon=True)
         self._closed = False
         self._faults = Faults()
+        self._created = False
         self.cluster: DevCluster
         """The cluster; call its methods only in functions for `run`."""
 
@@ -77,6 +78,7 @@ class EmbeddedCluster(Cluster):
 
     async def _open(self) -> None:
         self.cluster = DevCluster(self._options)
+        self._created = True
         self._faults.intercept(self.cluster.server)
         await self.cluster.open()
 
@@ -161,7 +163,7 @@ class EmbeddedCluster(Cluster):
             return
         self._closed = True
         self._hang_up()
-        if hasattr(self, "cluster"):
+        if self._created:
             self.run(self.cluster.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SECONDS)

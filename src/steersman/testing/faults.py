@@ -20,6 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from steersman.client.transport.base import close_chunks
+
 if TYPE_CHECKING:
     from steersman_cluster.api.messages import Request, Response
     from steersman_cluster.api.request_info import RequestInfo
@@ -346,7 +348,7 @@ async def _late(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
         reading.cancel()
         with suppress(asyncio.CancelledError):
             await reading
-        await _ended(chunks)
+        await close_chunks(chunks)
 
 
 async def _until(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
@@ -362,13 +364,7 @@ async def _until(chunks: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
     except TimeoutError:
         return
     finally:
-        await _ended(chunks)
-
-
-async def _ended(chunks: AsyncIterator[bytes]) -> None:
-    close = getattr(chunks, "aclose", None)
-    if close is not None:
-        await close()
+        await close_chunks(chunks)
 
 
 _CHANGED: Final[dict[str, Callable[[AsyncIterator[bytes], float], AsyncIterator[bytes]]]] = {

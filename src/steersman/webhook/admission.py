@@ -40,6 +40,7 @@ from steersman.webhook.view_patch import patch_of
 __all__ = ["Admission", "AdmissionRoute", "Hook", "Reads"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 log = get_logger("webhook")
 
@@ -145,7 +146,7 @@ class Admission:
         view = view_of(kind)
         space = view.info.object_namespace(namespace, self.namespace)
         reads = self._cache()
-        return cast("T | None", self._read(lambda: reads.get(view, Key(space, name))))
+        return self._read(lambda: reads.get(view, Key(space, name)))
 
     def list(
         self,
@@ -158,18 +159,18 @@ class Admission:
         view = view_of(kind)
         space = view.info.list_namespace(namespace, self.namespace)
         reads = self._cache()
-        return cast("tuple[T, ...]", self._read(lambda: reads.list(view, space, labels, None)))
+        return self._read(lambda: reads.list(view, space, labels, None))
 
     def for_thread(self, loop: asyncio.AbstractEventLoop) -> Admission:
         """Return the request for a handler that runs in a thread: its reads run in the event loop's thread."""
         self._loop = loop
         return self
 
-    def _read(self, read: Callable[[], Any]) -> Any:
+    def _read(self, read: Callable[[], R]) -> R:
         if self._loop is None:
             return read()
 
-        async def in_loop() -> Any:
+        async def in_loop() -> R:
             return read()
 
         return run_in_loop(self._loop, in_loop())

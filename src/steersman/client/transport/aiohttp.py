@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from io import BytesIO
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -202,10 +202,10 @@ class AiohttpTransport:
         # A task that still writes a refused body closes its connection only after its cancellation.
         await asyncio.sleep(0)
         for session in sessions:
-            if (connector := session.connector) is not None:
+            if isinstance(connector := session.connector, _Connector):
                 # An orderly TLS shutdown would last longer than this call, and possibly longer than the event loop.
                 await connector.close(abort_ssl=True)
-                cast("_Connector", connector).abort()
+                connector.abort()
             await session.close()
         await asyncio.sleep(0)  # the event loop closes the sockets
 

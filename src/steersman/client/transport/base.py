@@ -9,7 +9,7 @@ A test can replace the server with an object that has `request`; see `Transport`
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, cast
@@ -32,6 +32,7 @@ __all__ = [
     "Transport",
     "UnsupportedTransport",
     "WebSocket",
+    "close_chunks",
     "deliver",
     "request_target",
 ]
@@ -111,6 +112,12 @@ class StreamResponse:
     status: int
     headers: Headers
     chunks: AsyncIterator[bytes] = field(repr=False)
+
+
+async def close_chunks(chunks: AsyncIterator[bytes]) -> None:
+    """Close chunks that are an async generator; other chunks end with their connection."""
+    if isinstance(chunks, AsyncGenerator):
+        await chunks.aclose()
 
 
 class ChunkDelivery(Protocol):

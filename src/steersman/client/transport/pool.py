@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Final, cast
+from typing import Final
 from urllib.parse import urlsplit
 
 from steersman.client.config import ClientCertificate, Config
@@ -100,8 +100,8 @@ class ConnectionPool:
         self._connections.discard(connection)
         if connection is self._shared:
             self._shared = None
-        elif connection in self._idle:
-            self._idle.remove(cast("Http1Connection", connection))
+        elif isinstance(connection, Http1Connection) and connection in self._idle:
+            self._idle.remove(connection)
 
     async def close(self) -> None:
         """Close all connections; waiting requests fail."""

@@ -189,7 +189,7 @@ def run_without_waiting(work: Coroutine[Any, Any, _Result]) -> _Result:
     try:
         work.send(None)
     except StopIteration as done:
-        return cast(_Result, done.value)
+        return done.value
     finally:
         work.close()
     raise RuntimeError("the coroutine waits")

@@ -111,14 +111,14 @@ class Builtins:
             },
             storage_version=_STORED_AS.get((group, plural), ""),
             storage_name=_STORED_ELSEWHERE.get((group, plural)),
-            handler=cast("Handler | None", handler),
+            handler=handler,
         )
 
     def _subresource(self, plural: str, described: Mapping[str, Any]) -> Subresource:
         name = described["subresource"]
         handler: Handler | None = None
         if (plural, name) == ("serviceaccounts", "token"):
-            handler = cast(Handler, self._server.auth.token_request)
+            handler = self._server.auth.token_request
         elif name not in _PLAIN_SUBRESOURCES and name != "scale":
             handler = _HANDLERS.get((plural, name), _not_supported)
         kind: Mapping[str, str] = described.get("responseKind") or {}

@@ -18,6 +18,7 @@ from aiohttp import ClientConnectionError, WSMsgType, web
 from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
+from steersman.client.transport.base import close_chunks
 from steersman.listener import ConnectionLimits, Listener
 from steersman_cluster.api.messages import Params, Request, Response, failure
 from steersman_cluster.errors import APIError, bad_request, too_large
@@ -87,7 +88,8 @@ class HTTPSServer:
         response = await self._server.handle(asked)
         if response.serve is None and response.stream is None:
             return _plain(response)
-        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
         self._streams.add(task)
         try:
             if response.serve is None:
@@ -152,9 +154,7 @@ class HTTPSServer:
         except (ConnectionError, ClientConnectionError):
             pass
         finally:
-            close = getattr(chunks, "aclose", None)
-            if close is not None:
-                await close()
+            await close_chunks(chunks)
         return answer
 
     async def _upgrade(self, request: web.BaseRequest, response: Response) -> web.StreamResponse:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlencode
 
 from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, UpgradeRefusedError
-from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse
+from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse, close_chunks
 from steersman.client.transport.base import Response as Answer
 from steersman_cluster.api.messages import Params, Request, Response
 from steersman_cluster.errors import APIError
@@ -110,9 +110,7 @@ class InProcessTransport:
             yield StreamResponse(response.status, self._headers(response), reading)
         finally:
             for each in (reading, chunks):
-                close = getattr(each, "aclose", None)
-                if close is not None:
-                    await close()
+                await close_chunks(each)
 
     async def websocket(
         self, path: str, *, query: Query = (), headers: RequestHeaders = (), protocols: Sequence[str], timeout: float

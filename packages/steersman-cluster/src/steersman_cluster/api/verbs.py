@@ -6,7 +6,7 @@ The verbs are implemented in `reads`, `writes`, `deletes` and the handlers of su
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from steersman_cluster import fields, schema
 from steersman_cluster.admission import CREATE, Write
@@ -16,7 +16,7 @@ from steersman_cluster.api.builtins import groups
 from steersman_cluster.api.components import COMPONENT_STATUSES, get_component, list_components
 from steersman_cluster.api.deletes import RETURNED
 from steersman_cluster.api.field_selectors import parse_fields
-from steersman_cluster.api.interfaces import Call, Change, Outcome, ResourceType, Server, Subresource
+from steersman_cluster.api.interfaces import Call, Change, Handler, Outcome, ResourceType, Server, Subresource
 from steersman_cluster.api.messages import Request, Response
 from steersman_cluster.api.negotiation import Form, form_of
 from steersman_cluster.api.options import (
@@ -313,7 +313,9 @@ class Verbs:
             self._bodies[resource, subresource] = found
         return found
 
-    async def _handle(self, call: Call, kind: ResourceType, handler: Any, options: WriteOptions) -> Object | Response:
+    async def _handle(
+        self, call: Call, kind: ResourceType, handler: Handler, options: WriteOptions
+    ) -> Object | Response:
         """Have a body that is not stored admitted and answered."""
         server, body = self._server, cast(Object, call.body)
         metadata = body.setdefault("metadata", {})
@@ -362,7 +364,7 @@ class Verbs:
             server.admission.mutate_now(write)
             server.admission.validate_now(write)
         call.body = cast(Object, write.obj)
-        return cast("Object | Response", await handler(call))
+        return await handler(call)
 
     def _call(
         self,

@@ -6,7 +6,7 @@ which calls have which costs) is decided once. Among the variables is the meter 
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steersman_cluster.cel.actual_cost import call_cost
 from steersman_cluster.cel.attributes import (
@@ -245,10 +245,11 @@ class _Builder:
 
     def _optional_field(self, node: Call, own: int) -> Run:
         operand, name = node.args
+        assert isinstance(name, Const)
         path = self.path(operand, 0)
         kind = self.type_of(node)
         convert = converter(kind.params[0]) if path is not None and kind.kind == "optional" else None
-        shown = self._name(operand, str(cast(Const, name).value))
+        shown = self._name(operand, str(name.value))
         return optional_field(path or self._operand(operand), shown, convert, own)
 
     def _list(self, node: ListOf) -> Run:

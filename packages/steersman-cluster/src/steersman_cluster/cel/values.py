@@ -147,7 +147,7 @@ _NAMES: Mapping[type, str] = {
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
     cls = cast("type[Any]", type(value))
-    return _NAMES.get(cls) or (cast(OpaqueValue, value).cel_type if issubclass(cls, OpaqueValue) else "dyn")
+    return _NAMES.get(cls) or (value.cel_type if isinstance(value, OpaqueValue) else "dyn")
 
 
 def _is_number(value: Any) -> bool:

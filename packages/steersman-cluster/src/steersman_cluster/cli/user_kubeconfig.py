@@ -118,14 +118,16 @@ def _read(path: Path) -> dict[str, Any]:
         document = documents.load(path.read_text())
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as problem:
-        raise KubeconfigError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or 'not text'}") from None
+    except OSError as problem:
+        raise KubeconfigError(f"{path} cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise KubeconfigError(f"{path} cannot be read: it is not UTF-8 text") from None
     except yaml.YAMLError:
-        raise KubeconfigError(f"{path} is not YAML, and is left alone: mend it, or name another file") from None
+        raise KubeconfigError(f"{path} is not YAML and was not changed: correct it, or name another file") from None
     if document is None:
         return {}
     if not _is_kubeconfig(document):
-        raise KubeconfigError(f"{path} is not a kubeconfig, and is left alone: name another file")
+        raise KubeconfigError(f"{path} is not a kubeconfig and was not changed: name another file")
     return cast("dict[str, Any]", document)
 
 

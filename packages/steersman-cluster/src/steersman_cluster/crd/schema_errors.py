@@ -309,7 +309,8 @@ def _any_of(schemas: Sequence[Schema], value: Any, path: str, old: Any) -> _Resu
         if best is None or tried.matches > best.matches:
             best = tried
     result = _Result([_general(f"{go_value(path)} must validate at least one schema (anyOf)")])
-    result.merge(cast(_Result, best))
+    assert best is not None  # a composition has at least one schema
+    result.merge(best)
     return result
 
 

@@ -26,6 +26,7 @@ from steersman_cluster.nodes.process.runtime import ProcessRuntime
 __all__ = ["API_SERVER", "EVERYTHING", "Fault", "PodFaults", "Verb"]
 
 Verb = Literal["partition", "delay", "drop", "pause", "resume", "kill", "node-loss", "node-return"]
+_VERBS: Final[Mapping[str, Verb]] = {verb: verb for verb in get_args(Verb)}
 API_SERVER: Final = "apiserver"
 EVERYTHING: Final = "*"
 _NETWORK: Final = ("partition", "delay", "drop")
@@ -53,11 +54,11 @@ class Fault:
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Fault:
         """Read a fault from JSON. Raises `APIError` (400) that names the field."""
-        verb = fields.get("verb")
-        if verb not in get_args(Verb):
-            raise bad_request(f"verb: {verb!r} is not one of {', '.join(get_args(Verb))}")
+        verb = _VERBS.get(str(fields.get("verb")))
+        if verb is None:
+            raise bad_request(f"verb: {fields.get('verb')!r} is not one of {', '.join(_VERBS)}")
         fault = cls(
-            cast(Verb, verb),
+            verb,
             _texts(fields, "sources", ()),
             _texts(fields, "destinations", (EVERYTHING,)),
             bool(fields.get("oneWay", False)),

@@ -67,7 +67,7 @@ def _codec(type: Type) -> _Codec:
     codec = type.memo.get("codec")
     if codec is None:
         codec = type.memo["codec"] = _compile(type)
-    return cast(_Codec, codec)
+    return codec
 
 
 def _compile(type: Type) -> _Codec:

@@ -54,7 +54,7 @@ class Type:
     """How Go encodes the empty value: drop it, drop only null, or keep it; "" for custom resources."""
     embedded: str
     """The path of embedded Go structs before this field, as error texts show it: `VolumeSource`."""
-    memo: dict[str, object]
+    memo: dict[str, Any]
     """Values that other modules derive from this type and cache with it."""
 
     def __init__(
@@ -85,9 +85,9 @@ class Type:
         self.nullable = node.get("nullable") is True
         self.has_default = "default" in node
         self.default = node.get("default")
-        self.empty = cast(Emptiness, node.get("empty", ""))
+        self.empty: Emptiness = node.get("empty") or ""
         self.embedded = cast(str, node.get("embedded", ""))
-        self.memo: dict[str, object] = {}
+        self.memo = {}
         if target is not None:
             self._adopt(target(), map_type)
 

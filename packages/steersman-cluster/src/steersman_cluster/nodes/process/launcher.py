@@ -408,8 +408,9 @@ def main() -> None:
     try:
         code = run(request, report)
     except Exception as problem:  # noqa: BLE001 - every error is reported to the node
-        number = getattr(problem, "errno", None) or errno.EINVAL
-        text = getattr(problem, "strerror", None) or str(problem)
+        number, text = errno.EINVAL, str(problem)
+        if isinstance(problem, OSError):
+            number, text = problem.errno or number, problem.strerror or text
         os.write(report, marshal.dumps((number, text)))
         code = _START_ERROR
     os._exit(code)
