@@ -66,7 +66,7 @@ def test_a_bundle_is_made_checked_and_up_to_date(command: Command) -> None:
         (("bundle", "shipped:operator", "--related-image", "x"), "write NAME=IMAGE"),
         (("bundle", "shipped:operator", "--icon", "x.bmp"), "SVG, PNG, JPEG or GIF"),
         (("bundle", "nothing:operator"), "there is no module 'nothing'"),
-        (("build",), "there is no such file"),
+        (("build",), "the file does not exist"),
     ],
 )
 def test_what_is_asked_for_wrongly_is_said(words: tuple[str, ...], said: str, command: Command) -> None:

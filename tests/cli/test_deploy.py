@@ -137,7 +137,7 @@ def test_what_a_newer_version_has_not_is_pruned_and_a_second_run_changes_nothing
 
 def test_a_namespace_that_was_there_before_stays(command: Command, env: Any, home: str) -> None:
     create(env, PLAIN, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home}})
-    assert "it was there before" in command("deploy", "--no-wait")[1]
+    assert "it existed before" in command("deploy", "--no-wait")[1]
     assert f"namespace/{home}" not in command("undeploy")[1]
     assert there(env, f"{PLAIN}/{home}")
 
@@ -148,7 +148,7 @@ def test_a_configmap_of_somebody_else_is_not_taken_for_the_parent(command: Comma
     create(env, f"{PLAIN}/{home}/configmaps", body)
     code, _, err = command("deploy", "--no-wait")
     assert code == 1
-    assert f"configmap/widgets-package in {home} is in the way" in err
+    assert f"configmap/widgets-package in {home} is not the parent of an ApplySet" in err
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def refusal(*classes: type[Resource]) -> str:
 @pytest.mark.parametrize(
     ("hint", "default", "words"),
     [
-        (float, 1.0, "floats do not survive"),
+        (float, 1.0, "some clients round floats"),
         (timedelta | None, None, "use Duration"),
         (int | bytes | None, None, "unions are of"),
         (Item | Ring | None, None, "give each of them a tag"),
@@ -103,7 +103,7 @@ def refusal(*classes: type[Resource]) -> str:
         (Embedded[Item] | None, None, "an embedded object is a Resource"),
         (Annotated[tuple[Annotated[str, Selectable], ...], Atomic], (), "no path of its own"),
         (Ring | None, None, "circular type Ring -> Ring"),
-        (complex, 1j, "no JSON form"),
+        (complex, 1j, "JSON has no complex numbers"),
         (Path | None, None, "has no schema"),
     ],
 )
@@ -118,7 +118,7 @@ def test_types_without_a_schema_are_refused(hint: Any, default: Any, words: str)
     [
         ({"columns": (Column("A", "spec.nothing"),)}, "spec (Thing) has no field 'nothing'"),
         ({"columns": (Column("A", "spec.value", type="integer"),)}, "but spec.value is string"),
-        ({"columns": (Column("A", "spec.value", type="text"),)}, "type 'text' is none of"),
+        ({"columns": (Column("A", "spec.value", type="text"),)}, "type 'text' must be one of"),
         ({"columns": (Column("A", "spec.value"), Column("A", "spec.value"))}, "occurs twice"),
         ({"columns": (Column("A", "metadata.nothing"),)}, "metadata has no field"),
         ({"columns": (Column("A", "spec.value", format="odd"),)}, "format 'odd'"),
@@ -171,7 +171,7 @@ def test_names_are_unique_in_a_group() -> None:
     class Beta(Resource, group="names.example.com", version="v1", short_names=("x",)):
         spec: Item = Item()
 
-    assert "the name 'x' is Alpha's, too" in refusal(Alpha, Beta)
+    assert "the name 'x' is also the name of Alpha" in refusal(Alpha, Beta)
 
 
 def test_nine_selectable_fields_are_one_too_many() -> None:

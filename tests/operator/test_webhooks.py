@@ -164,7 +164,7 @@ def test_a_server_that_shows_no_certificate_where_one_is_demanded_is_told_at_the
     authority = tmp_path / "clients.pem"
     authority.write_bytes(Authority.create("clients").cert_pem)
     running = operator(refusing("strict"), settings={"webhook_client_ca": str(authority)}, wait=False)
-    with pytest.raises(SettingsError, match="the API server cannot ask the webhooks"):
+    with pytest.raises(SettingsError, match="the API server cannot call the webhooks"):
         running.wait_ready()
     running.problem = None
     assert configurations(cluster, "strict") == []

@@ -203,21 +203,21 @@ def test_flags_are_read_as_published_tutorials_write_them():
         (
             "init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project --license apache2 --owner Us",
             "init --domain tutorial.kubebuilder.io --license Apache-2.0 --owner Us",
-            ["--repo is left out: a Python project has no Go module path"],
+            ["--repo is ignored: a Python project has no Go module path"],
         ),
         (
             "init --plugins=go/v4 --project-version 3 --domain example.com --skip-go-version-check",
             "init --domain example.com",
             [
-                "--plugins is left out: there is one layout of projects",
-                "--project-version is left out: there is one layout of projects",
-                "--skip-go-version-check is left out: no Go is needed",
+                "--plugins is ignored: there is one layout of projects",
+                "--project-version is ignored: there is one layout of projects",
+                "--skip-go-version-check is ignored: no Go is needed",
             ],
         ),
         (
             "create api --group batch --version v1 --kind CronJob --make=false",
             "create api --group batch --version v1 --kind CronJob",
-            ["--make is left out: `make manifests` runs with each change of the project"],
+            ["--make is ignored: `make manifests` runs with each change of the project"],
         ),
         (
             "create webhook --group g --version v1 --kind K --type=mutating,validating --operations=create,update",
@@ -229,7 +229,7 @@ def test_flags_are_read_as_published_tutorials_write_them():
             "create webhook --group g --version v1 --kind K --programmatic-validation",
             [
                 "--type validating is read as --programmatic-validation",
-                '--operations is left out: write on=("delete",) into the decorator of the webhook\'s function',
+                '--operations is ignored: write on=("delete",) into the decorator of the webhook\'s function',
             ],
         ),
     ],
@@ -241,7 +241,7 @@ def test_flags_of_published_tutorials_are_translated_or_left_out_with_a_note(wor
 @pytest.mark.slow
 def test_the_words_of_the_cronjob_tutorial_make_a_project(steersman, tmp_path):
     told = steersman("init --domain tutorial.kubebuilder.io --repo tutorial.kubebuilder.io/project")
-    assert "note: --repo is left out" in told
+    assert "note: --repo is ignored" in told
     steersman("create api --group batch --version v1 --kind CronJob --resource --controller --make=false")
     steersman("create webhook --group batch --version v1 --kind CronJob --type validating")
     assert (tmp_path / "hello-app/hello_app/webhooks/cronjob_v1_validation.py").exists()

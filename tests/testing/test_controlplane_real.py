@@ -241,7 +241,7 @@ def test_an_existing_cluster_has_the_same_interface(plane: ControlPlane, monkeyp
         cluster.kubectl("get", "pods", kubeconfig=account)
         whoami = json.loads(cluster.kubectl("auth", "whoami", "-o", "json", kubeconfig=jane))
         assert whoami["status"]["userInfo"]["username"] == "jane-2"
-        with pytest.raises(UnsupportedError, match=r"needs a control plane of our own"):
+        with pytest.raises(UnsupportedError, match=r"needs a control plane that was started"):
             cluster.restart_apiserver()
         cluster.delete_namespace(space)
     assert not cluster.directory.exists()

@@ -458,7 +458,7 @@ def test_a_server_that_cannot_reach_us_is_told_at_the_start_and_left_alone(serve
         raise DeniedError("nothing passes here")
 
     running = operator(far, settings={"webhook_url": "https://127.0.0.1:1"}, wait=False)
-    with pytest.raises(SettingsError, match=r"cannot ask the webhooks at https://127.0.0.1:1: .*connection refused"):
+    with pytest.raises(SettingsError, match=r"cannot call the webhooks at https://127.0.0.1:1: .*connection refused"):
         running.wait_ready()
     running.problem = None
     assert configurations(cluster, "far") == []

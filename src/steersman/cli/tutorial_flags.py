@@ -76,7 +76,7 @@ def _valued(name: str, value: str, notes: list[str]) -> Iterator[str]:
             arguments = ", ".join(f'"{word}"' for word in words)
             comma = "," if len(words) == 1 else ""
             notes.append(
-                f"--operations is left out: write on=({arguments}{comma}) into the decorator of the webhook's function"
+                f"--operations is ignored: write on=({arguments}{comma}) into the decorator of the webhook's function"
             )
         return
     for word in words:
