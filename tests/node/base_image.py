@@ -27,6 +27,7 @@ _BUILD_PACKAGES = ("hatchling==1.27.0",)
 _PIP = "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n"
 _REMOVED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "var/log")
 _BUILD_SECONDS = 1200
+_PART_PREFIX = ".building-"
 
 
 @dataclass(frozen=True)
@@ -81,10 +82,12 @@ def digest(*paths: Path, also: str = "") -> str:
 
 @contextmanager
 def exclusive() -> Iterator[None]:
-    """Prevent other test runs of this user from building at the same time."""
+    """Prevent other test runs of this user from building at the same time; delete what a killed run has left."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        for part in CACHE.glob(f"{_PART_PREFIX}*"):
+            shutil.rmtree(part)
         yield
 
 
@@ -92,7 +95,7 @@ def exclusive() -> Iterator[None]:
 def complete(target: Path) -> Iterator[Path]:
     """Yield a path beside `target`, which replaces it when the block has succeeded."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as directory:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_PART_PREFIX) as directory:
         part = Path(directory) / target.name
         yield part
         part.rename(target)

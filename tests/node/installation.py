@@ -68,10 +68,19 @@ class Process:
 class Installed:
     """An operator on the node."""
 
-    def __init__(self, node: RealNode, name: str, namespace: str) -> None:
+    def __init__(self, node: RealNode, name: str, namespace: str, *, since: float = 0.0) -> None:
+        """Record the place of the operator.
+
+        Args:
+            node: The cluster.
+            name: The name of its Deployment and of its Lease.
+            namespace: Its namespace.
+            since: The time of the installation in seconds since the epoch; requests before it are not judged.
+        """
         self.node = node
         self.name = name
         self.namespace = namespace
+        self.since = since
 
     @property
     def user(self) -> str:
@@ -132,6 +141,7 @@ class Installed:
 
     def refusals(self, since: float = 0.0) -> list[str]:
         """Return its requests that RBAC refused; `since` is in seconds since the epoch."""
+        since = max(since, self.since)
         refused = (one for one in self.node.audit_events(user=self.user) if one.code == 403)
         return [f"{one.verb} {one.uri}" for one in refused if one.received.timestamp() >= since]
 

@@ -1,7 +1,6 @@
 """HelloApp in its own image, from install.yaml, on a real node."""
 
 import json
-import signal
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -142,33 +141,6 @@ def test_metrics_are_for_those_who_may_read_them(
         node.delete("clusterrolebinding", f"{namespace}-reader")
     reviews = node.audit_events(user=operator.user, resource="tokenreviews")
     assert any(one.code == 201 for one in reviews)
-
-
-def test_another_pod_leads_when_the_leaders_pod_is_deleted(
-    node: RealNode, operator: Installed, measurements: Measurements
-) -> None:
-    before = operator.leader()["metadata"]
-    began = time.time()
-    node.kubectl("delete", "pod", f"--namespace={operator.namespace}", before["name"], "--wait=false")
-    eventually(lambda: operator.leader()["metadata"]["uid"] != before["uid"], within=60, what="another leader")
-    measurements.seconds("HelloApp: Pod of the leader deleted until another leads", operator.led_since() - began, 4)
-    operator.wait_available()
-
-
-def test_a_killed_leader_leads_again_after_its_restart(
-    node: RealNode, operator: Installed, measurements: Measurements
-) -> None:
-    pod = operator.leader()
-    process = operator.process(pod)
-    transitions = (operator.lease() or {})["acquireTime"]
-    began = time.time()
-    node.inside("kill", f"-{signal.SIGKILL.value}", str(process.pid))
-    eventually(lambda: (operator.lease() or {})["acquireTime"] != transitions, within=60, what="the new leadership")
-    assert operator.leader()["metadata"]["uid"] == pod["metadata"]["uid"]
-    measurements.seconds("HelloApp: leader killed until its Pod leads again", operator.led_since() - began, 4)
-    operator.wait_available()
-    (status,) = operator.leader()["status"]["containerStatuses"]
-    assert status["restartCount"] == 1
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:

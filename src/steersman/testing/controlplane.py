@@ -193,10 +193,10 @@ class ControlPlane(Cluster):
         """Return the log file of `etcd`, `kube-apiserver`, `kube-controller-manager` or `kube-scheduler`."""
         return self._layout.log(component)
 
-    def session(self) -> ApiSession:
-        """A new connection as the administrator; close it after use."""
+    def session(self, *, timeout: float = 10.0) -> ApiSession:
+        """A new connection as the administrator; close it after use. `timeout` is in seconds, for each response."""
         tls = client_context(self.ca_pem, str(self._layout.pki("admin.crt")), str(self._layout.pki("admin.key")))
-        return ApiSession("127.0.0.1", self._layout.ports.apiserver, tls)
+        return ApiSession("127.0.0.1", self._layout.ports.apiserver, tls, timeout=timeout)
 
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Send one request as the administrator, and return the response. Raises `CallError`."""
