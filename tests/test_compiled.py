@@ -1,4 +1,4 @@
-"""The modules that a wheel may hold compiled: what they may not use, and that they are what runs, where it should."""
+"""The compiled modules of a wheel: constructs that they may not use, and that the compiled form is imported."""
 
 import ast
 import importlib
@@ -29,7 +29,7 @@ COMPILED = {node.name for name in MODULES for node in ast.walk(tree_of(name)) if
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_that_is_compiled_uses_nothing_that_mypyc_would_change(name):
     """It drops the options of msgspec's classes, gives no class a `__dict__`, and makes generators of comprehensions
-    into lists, which only shows where somebody calls `next`.
+    into lists, which only shows at a call of `next`.
     """
     for node in ast.walk(tree_of(name)):
         match node:

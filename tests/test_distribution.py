@@ -1,4 +1,4 @@
-"""What is published: the source distribution, the metadata, and links that work on a package index."""
+"""The published files: the source distribution, the metadata, and links that work on a package index."""
 
 from __future__ import annotations
 

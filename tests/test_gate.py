@@ -1,4 +1,4 @@
-"""What the gate forgives: a failure that does not repeat, named at the end; and nothing else."""
+"""The gate passes despite a failure that does not repeat, and names it at the end; other failures count."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
 """A deterministic API server for one kind: a history of writes, served as lists and watches with Kubernetes' semantics.
 
-Everything is counted in resourceVersions and happens when the test says so; time is the loop's virtual time. Faults
-are put in by the test: `refuse` for requests, `break_streams` for what is under way.
+Progress is counted in resourceVersions and triggered by the test; time is the loop's virtual time. The test injects
+faults: `refuse` for requests, `break_streams` for open streams.
 """
 
 from __future__ import annotations

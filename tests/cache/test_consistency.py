@@ -96,7 +96,7 @@ async def test_a_delete_right_after_a_create_does_not_show_the_object_later():
 
 @virtual_time
 async def test_a_wait_is_bounded_and_holds_back_nobody_afterwards():
-    """C2: a watch that hangs costs one reader its time, once, and says so."""
+    """C2: a watch that hangs delays one reader, once, and is logged."""
     server = FakeServer()
     async with cached(server) as (cache, _, _):
         await cache.wait_synced(5)
@@ -123,7 +123,7 @@ async def test_a_write_that_changed_nothing_holds_back_nobody():
 
 @virtual_time
 async def test_a_write_whose_answer_was_lost_holds_back_nobody():
-    """C2: nobody knows its version; the next event tells."""
+    """C2: its version is not known before the next event."""
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
@@ -268,7 +268,7 @@ def test_with_ten_thousand_writes_outstanding_each_event_looks_at_its_own():
 
 
 def test_events_of_others_cost_nothing_while_writes_are_outstanding():
-    """C2: nor do many writes to one object, and what was given up leaves nothing behind."""
+    """C2: nor do many writes to one object, and an abandoned wait leaves no entry."""
     watched, writes = outstanding()
     for i in range(TRIM_AFTER_OBJECTS):
         writes.event_received(Key("default", "another"), str(200 + i % 700))
@@ -327,7 +327,7 @@ def test_of_two_writes_that_finish_out_of_order_the_newer_is_waited_for():
 
 
 def test_a_create_without_a_name_holds_back_its_namespace():
-    """C2: with generateName nobody knows the key before the watch brings it."""
+    """C2: with generateName the key is not known before the watch event."""
     watched, writes = outstanding(0)
     writes.begin(Key("default", ""))(WriteOutcome("u", "200"))
     assert writes.unseen(Key("default", "generated-x7k2p"))
@@ -356,7 +356,7 @@ def test_a_delete_is_seen_by_its_event_or_by_a_list_without_the_object():
 
 
 def test_writes_that_were_given_up_do_not_pile_up():
-    """C2: a watch that never moves again keeps no more than what is waited for."""
+    """C2: a watch without progress keeps only the awaited writes."""
 
     @virtual_time
     async def run():

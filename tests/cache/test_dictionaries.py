@@ -1,4 +1,4 @@
-"""One dictionary for all stores of a cache: who teaches it, who uses it, who gets one of its own."""
+"""One dictionary for all stores of a cache: its training, its users, and stores with a dictionary of their own."""
 
 import gc
 import json
@@ -240,7 +240,7 @@ def test_a_big_store_gets_a_dictionary_of_its_own_where_that_pays(different):
 
 
 def test_what_is_discarded_is_not_packed_any_more():
-    """W2: a list that breaks off leaves nothing behind, and what is kept stays as it was."""
+    """W2: an interrupted list leaves nothing, and the stored objects are unchanged."""
     store = Store(WIDGET)
     fill(store, "Red", 3, size=20_000)
     list(store.commit())
@@ -287,7 +287,9 @@ class Model:
             case "commit" if self.staged is not None:
                 list(self.store.commit())
                 self.current, self.staged = self.staged, None
-                self.uids = {name: self.uids[name] for name in self.current}  # who comes again is another
+                self.uids = {
+                    name: self.uids[name] for name in self.current
+                }  # an object that is created again is another one
             case "discard":
                 self.store.discard()
                 self.staged = None

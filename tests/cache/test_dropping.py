@@ -1,4 +1,4 @@
-"""Informers that go while the cache runs: a namespace that leaves a selector, a kind that nobody reads any more."""
+"""Informers that are removed at run time: a namespace that leaves a selector, a kind without readers."""
 
 import asyncio
 
@@ -73,7 +73,7 @@ async def test_a_dropped_informer_can_be_declared_again():
 
 @virtual_time
 async def test_a_handler_may_drop_its_informer_in_the_middle_of_a_chunk():
-    """C3: neither the next handler nor the next event of that chunk is told."""
+    """C3: neither the next handler nor the next event of that chunk is delivered."""
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
@@ -96,7 +96,7 @@ async def test_a_handler_may_drop_its_informer_in_the_middle_of_a_chunk():
 
 @virtual_time
 async def test_a_handler_may_drop_its_informer_while_the_first_list_is_told():
-    """C3: the rest of the list is told to nobody, and nobody waits for it."""
+    """C3: the rest of the list is not delivered, and no reader waits for it."""
     server = FakeServer()
     for i in range(2500):
         server.put(f"w{i}")

@@ -1,4 +1,4 @@
-"""Events, short and long: managedFields are cut out of them without a look at what follows, and only theirs."""
+"""Events, short and long: the object's managedFields are removed without parsing the rest."""
 
 import json
 
@@ -26,7 +26,7 @@ def compact(obj):
 
 
 def taken(obj):
-    """What is kept of an object, the same from a stream and from a list."""
+    """The stored part of an object is the same from a stream and from a list."""
     line = b'{"type":"ADDED","object":%s}' % obj
     meta, body, guessed = parse_item(obj, b"")
     whole = [line, line + b"\n", *(cut_at(line + b"\n", size, before) for size in CHUNKS for before in (0, 100))]
@@ -90,7 +90,7 @@ def test_only_the_metadatas_managed_fields_are_cut_out(members, fields, spec, te
 )
 @pytest.mark.parametrize("transform", [None, lambda body: body.replace(b'"drop":1,', b"")])
 def test_a_long_object_of_a_list_is_kept_as_one_of_a_watch(size, transform):
-    """Its pieces are put together once, whoever looks at them on the way."""
+    """Its pieces are joined once, for any number of readers."""
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}}
     line = b'{"type":"ADDED","object":%s}\n' % compact({**obj, "drop": 1, "data": {"x": "x" * size}})
     applied, staged = (Store(view_of(ConfigMap), transform=transform) for _ in range(2))
@@ -129,7 +129,7 @@ def test_of_metadata_that_is_there_twice_the_last_one_counts():
 @pytest.mark.parametrize(("right", "wrong"), [(b'"d":', b'"d"'), (b'x"}', b'x"]}')])
 @pytest.mark.parametrize("data", ["x", TAIL])
 def test_what_follows_the_metadata_is_looked_at_when_it_is_read(right, wrong, data):
-    """W9: what is no JSON there hides neither the object nor the ones that come after it."""
+    """W9: invalid JSON there hides neither the object nor later ones."""
     obj = compact({"metadata": {"name": "n", "uid": "u", "managedFields": FIELDS}, "d": data})
     store = Store(view_of(ConfigMap))
     store.apply(*parse_event(b'{"type":"ADDED","object":%s}\n' % obj.replace(right, wrong)))

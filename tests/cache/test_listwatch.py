@@ -21,7 +21,7 @@ WIDGET = dynamic("widgets.example.com/v1", "Widget")
 
 
 class Recording(UnsupportedTransport):
-    """Answers everything and keeps what was asked."""
+    """Answers every request and records it."""
 
     def __init__(self, status=200, body=b"{}"):
         self.asked = []
@@ -150,6 +150,6 @@ def test_a_watch_cache_that_is_not_filled_yet_is_not_overload():
     "problem", [ConnectError("x"), ConnectionLostError("x"), TransportTimeoutError("x"), OSError(), KeyError()]
 )
 def test_what_is_no_answer_is_tried_again(problem):
-    """W6: also for errors that nobody thought of."""
+    """W6: also for unexpected errors."""
     assert classify_failure(problem) is Failure.UNREACHABLE
     assert classify_failure(MalformedStreamError("x")) is Failure.MALFORMED

@@ -118,7 +118,7 @@ async def test_a_server_without_the_form_is_read_all_the_same():
 
 @virtual_time
 async def test_a_transform_sees_metadata_under_its_own_kind():
-    """C4: and what it leaves is what is kept; whole objects later."""
+    """C4: and its result is stored; whole objects later."""
     seen = []
 
     def without_labels(data):
@@ -142,7 +142,7 @@ async def test_a_transform_sees_metadata_under_its_own_kind():
 
 @virtual_time
 async def test_metadata_that_does_not_fit_is_reported():
-    """W9: it keeps its key, and is undecodable to who reads it."""
+    """W9: it keeps its key, and reading it raises `UndecodableError`."""
     async with watched() as (server, _, cache, informer, changes):
         server.put_raw({"metadata": {"name": "a", "namespace": "default", "labels": [1]}, "spec": {}})
         await asyncio.sleep(1)
@@ -152,7 +152,7 @@ async def test_metadata_that_does_not_fit_is_reported():
         assert [bad.key for bad in informer.undecodables] == [A]
         cache.informer(WIDGET)
         await cache.wait_synced(5)
-        assert informer.undecodables == ()  # of the whole object nobody has asked yet
+        assert informer.undecodables == ()  # no reader has requested the whole object yet
 
 
 @pytest.mark.parametrize("layout", [{"separators": (",", ":")}, {}, {"sort_keys": True}])
@@ -199,7 +199,7 @@ async def test_what_is_declared_before_the_start_is_asked_for_once():
 @pytest.mark.parametrize("watch_list", [True, False])
 @virtual_time
 async def test_an_informer_widens_beside_what_it_has(watch_list):
-    """W11: metadata is read meanwhile, whole objects when all are there, and nobody hears of what did not change."""
+    """W11: metadata is read meanwhile, whole objects when all are listed, and unchanged objects have no events."""
     server = with_objects("a", "b", "c", watch_list=watch_list)
     async with watched(server) as (_, forms, cache, informer, changes):
         changes.clear()
@@ -224,7 +224,7 @@ async def test_an_informer_widens_beside_what_it_has(watch_list):
         assert {c.key.name: c.new.object(WIDGET)["spec"] for c in whole} == {n: {"size": s} for n, s in TO_SEE}
         assert content(informer) == truth(server)
         assert cache.get(METADATA, A) == kept.object(METADATA)
-        assert body(kept).keys() == {"apiVersion", "kind", "metadata"}  # an entry stays what it was (C1)
+        assert body(kept).keys() == {"apiVersion", "kind", "metadata"}  # an entry does not change (C1)
         server.put("a", size=9)
         await asyncio.sleep(1)
         assert change_names(changes)[-1:] == change_names(whole)[-1:] == ["update a"]
@@ -251,7 +251,7 @@ async def test_an_informer_never_narrows_again():
 )
 @virtual_time
 async def test_who_widens_while_the_first_list_runs_waits_for_whole_objects(watch_list, after):
-    """C3: nothing of the metadata was told yet, and nothing of it is told."""
+    """C3: no metadata event was delivered yet, and none is delivered."""
     server = with_objects("a", watch_list=watch_list, page=1)
     server.put("b", size=1)
     async with watched(server, start=False) as (_, forms, cache, informer, changes):
@@ -269,7 +269,7 @@ async def test_who_widens_while_the_first_list_runs_waits_for_whole_objects(watc
 
 @virtual_time
 async def test_who_widens_while_a_list_is_told_lets_the_telling_end():
-    """W5: every handler hears of every object once, in the form that it asked for."""
+    """W5: every handler receives every object once, in its form."""
     many = [f"w{n}" for n in range(2500)]
     server = with_objects(*many)
     async with watched(server, start=False) as (_, forms, cache, informer, changes):
@@ -292,7 +292,7 @@ async def test_who_widens_while_a_list_is_told_lets_the_telling_end():
 
 @virtual_time
 async def test_a_handler_may_widen_while_events_are_taken_in():
-    """R1: the rest of what came with the event is told first."""
+    """R1: the other changes of the event are delivered first."""
     server = with_objects("a")
     async with watched(server) as (_, _, cache, informer, changes):
         informer.add_handler(lambda change: cache.informer(WIDGET) if change.key.name == "b" else None)
@@ -355,7 +355,7 @@ async def test_widening_goes_on_through_failures():
 
 @virtual_time
 async def test_a_list_that_is_older_than_what_was_seen_is_refused():
-    """W1: widening must not take anybody back in time."""
+    """W1: widening must not deliver older states."""
     server = with_objects("a")
     async with watched(server) as (_, _, cache, informer, changes):
         server.put("a", size=2)
@@ -373,7 +373,7 @@ async def test_a_list_that_is_older_than_what_was_seen_is_refused():
 
 @virtual_time
 async def test_a_kind_that_goes_while_it_widens_is_emptied():
-    """W10: with deletes to who heard of its objects; when it is served again, everybody hears of the new ones."""
+    """W10: handlers that know its objects receive deletes; when it is served again, all receive the new ones."""
     server = with_objects("a")
     async with watched(server) as (_, _, cache, informer, changes):
         server.objects.clear()
@@ -394,7 +394,7 @@ async def test_a_kind_that_goes_while_it_widens_is_emptied():
 @pytest.mark.parametrize("end", ["drop", "close"])
 @virtual_time
 async def test_nothing_goes_on_after_an_end_in_the_middle(end):
-    """C6: neither what it was nor what it was about to become."""
+    """C6: neither its old nor its next form."""
     server = with_objects("a")
     async with watched(server) as (_, _, cache, informer, _):
         cache.informer(WIDGET)

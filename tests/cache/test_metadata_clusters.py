@@ -116,7 +116,7 @@ def to_maps(secret: PartialObjectMetadata, ctx: Context) -> list[Key]:
 
 
 def test_an_operator_of_metadata_runs_with_the_roles_of_any_other(cluster, operator):
-    """W11: what it only looks at comes as metadata; what it indexes by content comes whole."""
+    """W11: kinds of which it reads metadata are listed as metadata; kinds with an index by content as whole objects."""
     app = Operator("metadata-only")
     app.index("team", Secret, of_the_team)
     secrets = metadata_of(Secret)

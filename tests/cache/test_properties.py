@@ -227,7 +227,7 @@ def test_after_any_history_the_store_is_what_the_server_has(history, watch_list,
     st.integers(0, 2**32 - 1),
 )
 def test_whenever_an_informer_widens_everybody_hears_the_truth(before, after, watch_list, page, unruly, seed):
-    """W11: handlers of either form hear a legal sequence, of whole objects who asked for them, and end in the truth."""
+    """W11: handlers of either form receive a valid sequence in their form, which ends in the server's state."""
 
     @virtual_time
     async def run():

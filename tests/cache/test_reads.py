@@ -1,4 +1,4 @@
-"""Reads over the cache: which informer answers, what is selected, and what is refused."""
+"""Reads of the cache: the informer, the selection, and the errors."""
 
 import pytest
 from cache_fakeserver import FakeServer, cached, widget_view
@@ -28,7 +28,7 @@ def names(objects):
 
 @virtual_time
 async def test_a_kind_that_nobody_declared_is_not_watched():
-    """C6: the read is refused with the way out, and the server hears nothing of it."""
+    """C6: the read fails with a hint, and sends no request."""
     server = FakeServer()
     async with cached(server) as (cache, _, _):
         await cache.wait_synced(5)

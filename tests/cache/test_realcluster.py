@@ -188,7 +188,7 @@ async def test_own_writes_are_read_back(plane):
 
 
 async def test_a_restarted_server_costs_no_change(plane):
-    """W3: the watch resumes, and handlers hear of nothing that did not happen."""
+    """W3: the watch resumes, and handlers receive no wrong events."""
     space = await asyncio.to_thread(fresh_namespace, plane, "restarts")
     await apply(plane, *(config_map(f"c{n}", space) for n in range(5)))
     async with watching(plane, CONFIG_MAP, namespace=space) as (_, cache, informer, changes):

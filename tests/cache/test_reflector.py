@@ -89,7 +89,7 @@ def test_a_list_older_than_what_was_seen_is_refused(lists):
 
 
 def test_a_cluster_restored_from_a_backup_is_believed_in_the_end():
-    """W1: five consistent reads in a row that are older than what was seen mean a new history, not a lagging server."""
+    """W1: five consistent reads in a row with an older version mean a new history, not a lagging server."""
     state, _ = step(watching("200"), failed(Failure.EXPIRED))
     for n in range(5):
         state, effects = step(state, InitialEnd("50", 20.0 + n))
@@ -234,7 +234,7 @@ def test_a_silent_stream_is_opened_anew():
 
 
 def test_malformed_bytes_are_asked_for_once_more_and_then_listed_around():
-    """W9: what is no JSON at all cannot stop the reflector for good."""
+    """W9: a response that is not JSON does not stop the reflector."""
     state, effects = step(watching("100"), failed(Failure.MALFORMED))
     assert delay(effects) == 0.8
     state, effects = step(state, Slept(11.0))

@@ -153,7 +153,7 @@ def test_a_delete_tells_the_final_state():
 
 
 def test_the_relist_tells_exactly_the_difference():
-    """W5: nothing for what is unchanged; delete before add for another uid."""
+    """W5: no event for unchanged objects; delete before add for another uid."""
     store = Store(WIDGET)
     for each in ("same", "changed", "gone", "again"):
         apply(store, "ADDED", widget(each, 5))
@@ -198,7 +198,7 @@ class Loose(Model):
 
 
 def test_typed_views_are_shared_and_dynamic_ones_are_not():
-    """C1: what is shared cannot be changed; what can be changed is not shared."""
+    """C1: shared objects are immutable; mutable objects are not shared."""
     from steersman.models import View
 
     store = Store(WIDGET)
@@ -344,7 +344,7 @@ def test_a_thousand_small_objects_stay_plain():
 
 
 def test_large_objects_teach_nothing_and_are_packed_by_themselves():
-    """C4: what is larger than half a dictionary needs none, and is not tried again and again."""
+    """C4: an object larger than half a dictionary needs none, and is tried once."""
     store = Store(WIDGET)
     rng = random.Random(1)
     for n in range(120):
@@ -458,7 +458,7 @@ def test_an_undecodable_version_is_reported_once():
 
 
 def test_what_changes_stays_plain_until_it_is_settled_and_reads_the_same():
-    """C4: a record that is new is not packed yet; a list that follows packs what it takes over."""
+    """C4: a new record is not compressed yet; the next list compresses the records that it keeps."""
     store, objects = Store(WIDGET), many(2000)
     for obj in objects:
         apply(store, "ADDED", obj)

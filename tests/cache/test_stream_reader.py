@@ -36,7 +36,7 @@ async def load(server, informer, rate, events):
 
 @virtual_time
 async def test_events_that_come_fast_are_taken_in_together():
-    """W3: each is told once, in order, and no later than the gathering takes."""
+    """W3: each event is delivered once, in order, and at the latest at the end of its batch."""
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)
@@ -80,7 +80,7 @@ async def test_after_the_rush_events_are_told_at_once_again():
 
 @virtual_time
 async def test_a_trickle_after_a_big_initial_list_is_told_at_once():
-    """W3: what came before a lull says nothing of now, however much it was."""
+    """W3: the rate before a pause does not affect the present rate."""
     server = FakeServer()
     for i in range(5000):
         server.put(f"old{i}")
@@ -93,7 +93,7 @@ async def test_a_trickle_after_a_big_initial_list_is_told_at_once():
 
 @virtual_time
 async def test_a_reader_of_an_own_write_waits_no_longer_than_the_gathering():
-    """C2: and while somebody waits, nothing is gathered."""
+    """C2: and while a reader waits, events are not batched."""
     server = FakeServer()
     async with cached(server) as (cache, _, _):
         await cache.wait_synced(5)
@@ -121,7 +121,7 @@ async def test_a_reader_of_an_own_write_waits_no_longer_than_the_gathering():
 
 @virtual_time
 async def test_a_backlog_is_read_without_pauses():
-    """W3: gathering is for a stream that runs dry; what is ready is taken in at once."""
+    """W3: only a stream without ready bytes is batched; ready bytes are processed at once."""
     server = FakeServer()
     async with cached(server) as (cache, informer, _):
         await cache.wait_synced(5)

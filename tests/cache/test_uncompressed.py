@@ -1,4 +1,4 @@
-"""New records stay plain for a while, and what is packed later reads as before."""
+"""New records stay uncompressed for some seconds, and read the same after compression."""
 
 import sys
 

@@ -23,7 +23,7 @@ async def settle(seconds=1.0):
 
 @virtual_time
 async def test_a_fail_over_to_a_lagging_server_does_not_take_the_store_back():
-    """W1: with a lagging server behind the load balancer the store keeps what it has until the server caught up."""
+    """W1: with a lagging server behind the load balancer the store keeps its content until the server catches up."""
     server = FakeServer()
     server.put("a", size=1)
     async with cached(server) as (cache, informer, changes):
@@ -67,7 +67,7 @@ def test_the_new_content_is_swapped_in_one_step(watch_list):
 
 @virtual_time
 async def test_a_refusal_of_watch_list_is_remembered_for_all_kinds_of_the_server():
-    """W2: the second informer of the same server does not ask for WatchList again."""
+    """W2: the second informer of the same server does not try WatchList again."""
     server = FakeServer(watch_list=False)
     async with cached(server) as (cache, _, _):
         await cache.wait_synced(5)
@@ -387,7 +387,7 @@ async def test_even_metadata_of_unexpected_types_stops_nothing():
 
 @virtual_time
 async def test_bytes_that_are_no_json_are_listed_around():
-    """W9: a malformed line neither stops the reflector nor loses what came before and after it."""
+    """W9: a malformed line neither stops the reflector nor loses the events around it."""
     server = FakeServer()
     server.put("a")
     async with cached(server) as (cache, informer, changes):

@@ -167,7 +167,7 @@ def test_tools_that_cannot_build_are_reported_with_their_reasons(
 
 
 def test_an_image_that_was_built_is_pushed_alone(command: Command, tmp_path: Path) -> None:
-    """As `make docker-build docker-push IMG=...` asks for it."""
+    """Two commands, as `make docker-build docker-push IMG=...` runs them."""
     (tmp_path / "Dockerfile").write_text("FROM scratch\n")
     pushed = command("build", "--tool", "docker", "--image", "r/x:1", "--push-only", "--dry-run")
     assert pushed[:2] == (0, "docker push docker.io/r/x:1\n")

@@ -1,4 +1,4 @@
-"""`steersman install`, `deploy` and their opposites, against a cluster: what is told, what is there, what is pruned."""
+"""`steersman install`, `deploy` and their opposites on a cluster: output, applied objects, pruned objects."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_kind_that_the_cluster_does_not_know_is_named(command: Command) -> Non
     code, _, err = command("deploy", "--no-wait", "--monitoring")
     assert code == 1
     assert "the cluster does not know the kind monitoring.coreos.com/v1, ServiceMonitor" in err
-    # What was applied is known to the set all the same, and goes with it.
+    # The applied objects are members of the set all the same, and are deleted with it.
     code, out, err = command("undeploy")
     assert "deployment.apps/widgets" in out, err
 

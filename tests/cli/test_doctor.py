@@ -1,4 +1,4 @@
-"""`steersman doctor`: what is wrong is named, with a way out; what is well is one line."""
+"""`steersman doctor`: each problem has a name and a remedy; each passed check is one line."""
 
 from __future__ import annotations
 

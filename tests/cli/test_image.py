@@ -59,7 +59,7 @@ def root_of_this_python(root: Path) -> None:
 
 @pytest.fixture
 def buildah(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Buildah:
-    """Runs buildah with a storage of its own; returns what it printed."""
+    """Runs buildah with a storage of its own; returns the output."""
     if shutil.which("buildah") is None:
         pytest.skip("buildah is not installed: apt-get install buildah")
     (tmp_path / "storage.conf").write_text(

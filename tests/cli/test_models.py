@@ -1,4 +1,4 @@
-"""`steersman models`: classes for somebody else's custom resources, which type checkers and linters like."""
+"""`steersman models`: classes for custom resources of other projects, which pass type checkers and linters."""
 
 from __future__ import annotations
 

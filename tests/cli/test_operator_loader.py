@@ -1,4 +1,4 @@
-"""Finding the operator of a module, and saying what is wrong with the module in the user's own terms."""
+"""Loading the operator of a module, and the errors of a module that has none."""
 
 import itertools
 import sys

@@ -161,7 +161,7 @@ class TestOnARealServer:
         assert cluster.holder() == [""]
 
     def test_a_killed_leader_is_followed_by_the_standby_and_nothing_is_lost(self, start, options, cluster):
-        """L1: after SIGKILL the standby waits out the lease, takes over, and does what was left undone."""
+        """L1: after SIGKILL the standby waits out the lease, takes over, and completes its work."""
         leader = start(*options)
         eventually(lambda: leader.says("leader_elected"), "a leader")
         standby = start(*options)

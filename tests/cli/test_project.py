@@ -1,4 +1,4 @@
-"""Which operator a command is about where nobody says: the project's, and only in its directory."""
+"""The default operator of a command is that of the project, in the project's directory only."""
 
 import pytest
 

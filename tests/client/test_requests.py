@@ -53,7 +53,7 @@ def status(code: int, retry_after: str | None = None, reason: str = "", message:
 
 
 class Scripted(UnsupportedTransport):
-    """Plays one answer per request and writes down what came, and when."""
+    """Returns one response per request; records the requests and their times."""
 
     def __init__(self, *answers: Response | Exception) -> None:
         self.answers = list(answers)

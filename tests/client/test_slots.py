@@ -1,4 +1,4 @@
-"""Requests in flight are bounded, in order, and nobody's slot is lost."""
+"""The number of concurrent requests is limited, waiters are served in order, and no slot is lost."""
 
 import asyncio
 from contextlib import suppress

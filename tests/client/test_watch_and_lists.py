@@ -121,7 +121,7 @@ async def test_a_watch_that_ends_inside_an_event_is_a_lost_connection():
 
 
 async def test_an_object_that_does_not_fit_its_type_stops_nothing():
-    """W9: it keeps its key and version, and says which field is wrong when somebody looks."""
+    """W9: it keeps its key and version; reading it raises an error that names the field."""
     data = line("ADDED", gizmo("bad", 1, size="many")) + line("ADDED", gizmo("good", 2, size=3))
     bad, good = await events_of([data])
     assert (bad.key, bad.resource_version, bad.uid) == (Key("ns", "bad"), "1", "uid-bad")

@@ -1,7 +1,7 @@
 """One request, two servers, one answer: how the embedded API server is held to the real kube-apiserver.
 
 `Both.same` sends a request to both, takes out of the answers what must differ (uids, times, versions, generated
-names), and demands that code, body and warnings are equal. What is left different on purpose stands in
+names), and requires that code, body and warnings are equal. Intended differences are listed in
 docs/conformance.md and is named by the case with `ignore`, never by the harness.
 """
 
@@ -200,7 +200,7 @@ def normalise(value: Any, key: str = "") -> Any:
 
 
 def _by_owner(entries: list[dict[str, Any]]) -> list[Any]:
-    """The entries of managed fields by whose they are, and whether they came in order.
+    """The entries of managed fields by their manager, and whether they were in order.
 
     A server sorts them by time, in seconds, of which one of two may see the next begin between two requests.
     """

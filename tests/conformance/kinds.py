@@ -1,7 +1,7 @@
 """The cases of the built-in kinds, asked of both servers: one sequence for each resource.
 
 A change is sent as a merge patch, since the two servers' objects have other uids and versions. Where Go goes through
-a map, the order of complaints is its own; so refusals are compared by their causes, without order.
+a map, the order of errors is random; so errors are compared by their causes, without order.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ __all__ = ["Run", "same"]
 TIMEOUT_SECONDS = 8.0
 _READS = ("get", "describe", "explain", "logs", "api-resources", "api-versions", "rollout history", "auth can-i")
 _IN_BETWEEN = ("Waiting for deployment ", "--- /tmp/", "+++ /tmp/")
-"""Lines that tell what was seen on the way, or when."""
+"""Lines about intermediate states or times."""
 _RANDOM = "bcdfghjklmnpqrstvwxz2456789"
 _SUBSTITUTES = [
     (re.compile(pattern), instead)
@@ -81,7 +81,7 @@ async def same(clusters: tuple[Cluster, Cluster], namespace: str, *runs: Run | s
 
 
 async def _output(cluster: Cluster, namespace: str, run: Run) -> list[str]:
-    """The status, then what was printed, line by line, in comparable form."""
+    """The status, then the output, line by line, in comparable form."""
     assert cluster._kubectl is not None
     home = cluster.directory
     process = await asyncio.create_subprocess_exec(

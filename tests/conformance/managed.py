@@ -1,4 +1,4 @@
-"""Writes of which only who owns what is compared, and the custom resource they are tried on."""
+"""Writes of which only the managed fields are compared, and their custom resource."""
 
 import asyncio
 import random

@@ -26,7 +26,7 @@ def swagger(packed: bytes) -> dict[str, Any]:
 
 
 def shape(schema: dict[str, Any]) -> Any:
-    """What is compared of a schema: types, references, texts, required fields, and the shapes within."""
+    """The compared parts of a schema: types, references, texts, required fields, and nested schemas."""
     additional = schema.get("additionalProperties")
     types = schema.get("type", [])
     return (

@@ -21,7 +21,7 @@ MAPS = "/api/v1/namespaces/{ns}/configmaps"
 
 
 class Hooks:
-    """Webhooks on the loopback. The path says what is answered."""
+    """Webhooks on the loopback. The path selects the response."""
 
     def __init__(self) -> None:
         self.authority = Authority.create("hooks")
@@ -332,7 +332,7 @@ async def test_webhooks_refuse_connections(both: Both, registered: Registered):
 
 
 async def asked_the_same(both: Both, registered: Registered, steps: Sequence[tuple[str, str, Any]]) -> list[Any]:
-    """Demand that webhooks see the same of these requests on both servers; returns what they saw."""
+    """Check that webhooks receive the same requests from both servers; return these requests."""
     seen: list[list[Any]] = []
     for server in both.servers:
         for method, path, body in steps:

@@ -104,7 +104,7 @@ async def test_revisions_before_a_compaction_are_gone(pair: Both, embedded_clust
 
 
 async def compacted(server: Server, path: str, revision: str) -> None:
-    """Wait until the real server has compacted a revision: its watch caches ask for that every 15 seconds."""
+    """Wait until the real server has compacted a revision, which its watch caches trigger every 15 seconds."""
     query = f"resourceVersion={revision}&resourceVersionMatch=Exact"
     async with asyncio.timeout(90):
         while True:

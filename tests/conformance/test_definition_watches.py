@@ -41,7 +41,7 @@ async def _begun(server: Server, path: str) -> aiohttp.ClientResponse:
 
 
 def _cut(answer: aiohttp.ClientResponse) -> None:
-    """Leave a watch that has not ended, without a TLS farewell that nobody would wait for."""
+    """Leave a watch that has not ended, without an orderly TLS shutdown."""
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()

@@ -1,4 +1,4 @@
-"""What the servers say of themselves: versions, health, discovery, OpenAPI, and what is not there."""
+"""The servers' own documents: versions, health, discovery, OpenAPI, and unknown paths."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Evictions under PodDisruptionBudgets: what is let go, what is refused for now, and what is left of the budget."""
+"""Evictions under PodDisruptionBudgets: allowed and refused evictions, and the rest of the budget."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Random objects, patches and applies by hypothesis, sent to both servers: whatever it is, the answers are the same.
 
-Bounded: few examples, drawn from the same seed in every run. What is drawn is small and close to valid, since what is
+Bounded: few examples, drawn from the same seed in every run. The examples are small and close to valid, since what is
 far from it is refused by the first check.
 """
 
@@ -92,7 +92,7 @@ def examples(drawn: st.SearchStrategy[Any]) -> list[Any]:
 
 
 async def each(drawn: st.SearchStrategy[Any], ask: Callable[[int, Any], Coroutine[Any, Any, None]]) -> None:
-    """Ask for every example; fail with all that differs."""
+    """Send every example; fail with all differences."""
     differences: list[str] = []
     for index, value in enumerate(examples(drawn)):
         try:
@@ -102,7 +102,7 @@ async def each(drawn: st.SearchStrategy[Any], ask: Callable[[int, Any], Coroutin
     assert not differences, f"{len(differences)} differ\n\n" + "\n\n".join(differences)
 
 
-# Where Go walks a map, the order of its complaints is its own.
+# Where Go iterates over a map, the order of its errors is random.
 TEXTS = ("message", "details.causes")
 
 

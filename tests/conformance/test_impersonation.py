@@ -1,4 +1,4 @@
-"""Acting as somebody else: what the server takes the request for, and who may."""
+"""Impersonation: the user of the request, and the required permissions."""
 
 from typing import Any
 

@@ -374,7 +374,7 @@ STORIES: dict[str, list[Run | str]] = {
 
 @contextmanager
 def simulated(cluster: Cluster) -> Iterator[None]:
-    """One simulated node of ours on somebody's control plane, in a thread."""
+    """One simulated node on another control plane, in a thread."""
     loop = asyncio.new_event_loop()
     ready, stop = threading.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Lists: pages, versions, selectors and what is refused. Both servers answer alike."""
+"""Lists: pages, versions, selectors and errors. Both servers answer alike."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Media types, both ways: what is accepted, what is answered, and in which form. Both servers alike."""
+"""Media types, both ways: accepted types, and the types and forms of responses. Both servers alike."""
 
 import json
 from typing import Any

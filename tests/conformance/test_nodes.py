@@ -1,4 +1,4 @@
-"""The same simulated node on both servers: what it writes is taken alike, and the objects come out the same."""
+"""The same simulated node on both servers: its writes have the same responses, and the objects are equal."""
 
 import asyncio
 import json

@@ -16,7 +16,7 @@ HOOKS = "/apis/admissionregistration.k8s.io/v1"
 
 @pytest.fixture
 async def unhooked(both: Both) -> AsyncIterator[None]:
-    """Takes away the webhooks that a test has registered, which nobody answers, and waits until nobody asks them."""
+    """Deletes the webhooks of a test, which have no server, and waits until the API server does not call them."""
     yield
     for kind in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         await both.each("DELETE", f"{HOOKS}/{kind}")

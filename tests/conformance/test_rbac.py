@@ -1,4 +1,4 @@
-"""RBAC: who may do what, how refusals read, and that nobody grants what they do not have."""
+"""RBAC: decisions, messages, and privilege escalation prevention."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The scheduler against kube-scheduler: spreading, preemption, and what is told of Pods that fit nowhere."""
+"""The scheduler compared with kube-scheduler: spreading, preemption, and conditions of unschedulable Pods."""
 
 from __future__ import annotations
 

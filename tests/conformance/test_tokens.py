@@ -17,7 +17,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 @dataclass(frozen=True)
 class Bare:
-    """A server as somebody sees it who has no credentials yet."""
+    """A server for clients without credentials."""
 
     url: str
     ca: ssl.SSLContext

@@ -178,7 +178,7 @@ async def test_forgotten_versions_are_told_so(both: Both):
             for server in both.servers
         )
     )
-    # How much is remembered is a server's own; the code for what is not is the same.
+    # The length of the history differs between servers; the code for expired revisions does not.
     for answer in (embedded, real):
         assert answer.code == 200
         assert all(event["object"].get("code", 410) == 410 for event in answer.body if event["type"] == "ERROR")

@@ -1,4 +1,4 @@
-"""What `Applier` sends, and above all what it does not."""
+"""The requests of `Applier`, and the requests that it omits."""
 
 import pytest
 
@@ -196,7 +196,7 @@ class Normalising(Api):
 
 
 async def test_a_value_that_the_server_writes_in_another_way_is_not_sent_for_ever():
-    """A1: what is left after an apply is agreed, and sends nothing again."""
+    """A1: the differences that remain after an apply are accepted, and the next apply sends nothing."""
     api = Normalising()
     a = applier(api)
     claim = from_dict(

@@ -199,7 +199,7 @@ async def test_a_crash_between_any_two_steps_is_survived(env: World, crash_at: i
 
 
 async def test_an_object_that_is_gone_holds_nobody_up(env: World):
-    """A5: removing from what is gone is success."""
+    """A5: removal from a deleted object succeeds."""
     await env.step()
     env.delete()
     env.buckets = 0

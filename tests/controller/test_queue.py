@@ -312,7 +312,7 @@ async def test_a_promise_is_kept_when_the_newer_run_fails_for_good():
 
 @virtual_time
 async def test_a_success_without_requeue_takes_the_promise_back():
-    """Q6: the promise is cancelled by a newer run that succeeds and asks for nothing."""
+    """Q6: the scheduled run is cancelled by a newer run that succeeds without a requeue."""
     q = queue()
     q.add("a")
     await take(q)

@@ -1,4 +1,4 @@
-"""Writers against a real API server: what it makes of them, proved from its audit log."""
+"""Writers on a real API server: its responses, and its audit log."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ async def test_a_crd_without_status_is_a_clear_terminal_error(control_plane, nam
 
 
 async def test_finalizers_on_a_real_server(control_plane, namespace, kinds):
-    """A5: added in a pass of their own, removed by a tested patch, never added to what is being deleted."""
+    """A5: added in a pass of their own, removed by a tested patch, never added to a terminating object."""
     passes = []
 
     def cleanup(app: App) -> Result | None:

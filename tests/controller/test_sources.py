@@ -1,4 +1,4 @@
-"""From a change to keys: mappers, priorities, and what happens when user code in between fails."""
+"""From a change to keys: mappers, priorities, and errors of user code."""
 
 import asyncio
 import itertools
@@ -143,7 +143,7 @@ async def test_a_predicate_that_raises_lets_the_change_pass():
 
 @virtual_time
 async def test_a_mapper_that_raises_is_retried_until_it_maps():
-    """R1: an exception in a mapper is caught, counted and retried; nothing is lost and nobody is held up."""
+    """R1: an exception in a mapper is caught, counted and retried; nothing is lost and no other key waits."""
     informer, broken = FakeInformer(), True
 
     def mapper(obj):
@@ -167,7 +167,7 @@ async def test_a_mapper_that_raises_is_retried_until_it_maps():
 
 @virtual_time
 async def test_every_state_that_could_not_be_mapped_is_kept():
-    """R1: the old owner of an object is told too, however often the object changed meanwhile."""
+    """R1: the old owner of an object is reconciled, too, even if the object changed several times."""
     informer, broken = FakeInformer(), True
 
     def mapper(obj):

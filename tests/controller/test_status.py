@@ -1,4 +1,4 @@
-"""Status is written when it changes, once, and never over somebody else's."""
+"""A status is written once when it changes, and never over the change of another writer."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -95,7 +95,7 @@ async def test_a_kind_without_status_subresource_is_a_terminal_error_that_says_w
 
 
 async def test_an_object_that_is_gone_needs_no_status():
-    """A2: nobody is told about an object that was deleted meanwhile."""
+    """A2: an object that was deleted meanwhile has no status write."""
     api = Api()
     app = stored(api)
     del api.objects["web"]

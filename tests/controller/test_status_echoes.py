@@ -30,7 +30,7 @@ def entry(obj: App) -> FakeEntry:
 
 
 class World:
-    """An API server whose watch brings changes when told to, and controllers that write what they read."""
+    """An API server that delivers watch events on demand, and controllers that write the objects that they read."""
 
     def __init__(self) -> None:
         self.api = Api()
@@ -48,7 +48,7 @@ class World:
         self.api.put(obj)
 
     def change(self, **changes) -> None:
-        """Somebody else writes."""
+        """Another writer changes the object."""
         before = self.live()
         after = replace(before, **changes)
         if after != before:
@@ -166,7 +166,7 @@ async def test_an_explicit_write_to_the_object_wakes_its_controller():
 
 @virtual_time
 async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours():
-    """Q1: a patch that changes nothing any more is answered with the version of somebody else's change."""
+    """Q1: a patch that changes nothing any more is answered with the version of another writer's change."""
     env = World()
     env.sent.clear()
     one = env.controller("one", lambda app: AppStatus(ready=1, observed_generation=1))
@@ -186,7 +186,7 @@ async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours
 
 
 def test_what_cannot_be_read_is_not_taken_for_an_echo():
-    """W9: an undecodable object is told to its controller."""
+    """W9: the controller of an undecodable object reconciles it."""
 
     class Broken(FakeEntry):
         def object(self, view):

@@ -55,7 +55,7 @@ def now() -> float:
 
 @pytest.fixture
 def lines():
-    """What is logged, as parsed JSON lines."""
+    """The log, as parsed JSON lines."""
     stream = io.StringIO()
     log.configure(level="debug", format="json", stream=stream)
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -90,7 +90,7 @@ async def test_an_exception_is_logged_with_its_traceback_counted_and_retried(lin
 
 @virtual_time
 async def test_a_refusal_that_repeats_is_logged_without_repeating_its_traceback(lines):
-    """R1: while the API server is down, a line per attempt says so; the first has the traceback."""
+    """R1: while the API server is down, each attempt logs one line; the first has the traceback."""
 
     async def reconcile(request: Request):
         if request.attempt < 4:

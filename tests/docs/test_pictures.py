@@ -1,4 +1,4 @@
-"""The pictures of the documentation show what is."""
+"""The pictures of the documentation are current."""
 
 from __future__ import annotations
 

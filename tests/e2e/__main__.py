@@ -142,7 +142,7 @@ def _version(source: Path) -> str:
 
 
 def main() -> int:
-    """Run the suite; the exit code is 1 where a result differs from what is expected."""
+    """Run the suite; the exit code is 1 if a result differs from the expected one."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--focus", default="", help="a regular expression: only tests whose names it matches")
     parser.add_argument("--workers", type=int, default=4, help="how many tests run side by side")

@@ -1,4 +1,4 @@
-"""What a run of the suite found, what was expected, and how both are written."""
+"""The results of a run of the suite, the expected results, and their text forms."""
 
 from __future__ import annotations
 

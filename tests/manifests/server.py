@@ -14,7 +14,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 class Strict:
-    """An API session that says what the server answered and warned of, and wants strict field validation."""
+    """An API session with strict field validation that returns responses and warnings."""
 
     def __init__(self, plane: Any) -> None:
         assert isinstance(plane, ControlPlane | EmbeddedCluster)

@@ -1,4 +1,4 @@
-"""The files of `config/`: stable, checked, and for HelloApp what was once written by hand."""
+"""The files of `config/`: stable, checked, and for HelloApp equal to the former hand-written files."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_yaml_quotes_what_parsers_disagree_on() -> None:
     assert "größe" in text
 
 
-# What was written by hand before there were generated files; descriptions are compared, too.
+# The files before they were generated; descriptions are compared, too.
 def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     from steersman.manifests import Package, package_files
 
@@ -178,7 +178,7 @@ def test_helloapp_s_manifests_are_what_was_written_by_hand(monkeypatch: pytest.M
         assert (HELLOAPP / "config" / path).read_text() == text, f"{path} is out of date: run steersman manifests"
 
     made, written = _grants(files["rbac/role.yaml"]), _grants((golden / "role.yaml").read_text())
-    added = {  # what the operator's declarations allow beyond what it does today
+    added = {  # permissions that the declarations imply and the operator does not use today
         ("demo-operator", "apps", "deployments", "delete"),
         ("demo-operator", "apps.anupam.com", "helloapps/finalizers", "update"),
         ("demo-operator-metrics-auth", "authentication.k8s.io", "tokenreviews", "create"),

@@ -103,7 +103,7 @@ def by_version(crd: dict[str, Any]) -> dict[str, Any]:
 
 
 def differences(mine: Any, theirs: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two CRDs differ, descriptions and the order of what is a set aside."""
+    """The differences of two CRDs, without descriptions and the order of sets."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         for key in sorted({*mine, *theirs}):
             if key == "description" and not path.endswith("properties") and "additionalPrinterColumns" not in path:

@@ -1,4 +1,4 @@
-"""Bundles and catalogs: what they hold, and that our checks of them agree with operator-verify and opm."""
+"""Bundles and catalogs: their content, and that the checks agree with operator-verify and opm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real API server takes what is generated, strictly and without a warning, and enforces every constraint."""
+"""The real API server accepts the generated CRDs strictly and without a warning, and enforces every constraint."""
 
 from __future__ import annotations
 

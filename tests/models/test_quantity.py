@@ -12,7 +12,7 @@ from steersman.models.quantity import QuantityFormat
 from steersman.models.wire import DecodeError
 
 GO = [line.split("\t") for line in (Path(__file__).parent / "data" / "quantities.tsv").read_text().splitlines()]
-"""Text, what apimachinery 0.36 writes for it, and what it writes after arithmetic; both empty where it refuses."""
+"""A text, its form in apimachinery 0.36, and its form after arithmetic; both are empty if it is invalid."""
 
 
 @pytest.mark.parametrize(("text", "written", "canonical"), GO)

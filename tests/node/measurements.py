@@ -46,7 +46,7 @@ class Measurements:
         return _HEAD.format(date=datetime.now(UTC).date(), machine=machine, load=os.getloadavg()[1]) + rows
 
     def write(self) -> None:
-        """Print the rows, and write the page if the environment variable REPORT asks for it."""
+        """Print the rows, and write the page if the environment variable REPORT is set."""
         print(json.dumps(self.rows, indent=1, ensure_ascii=False))
         if os.environ.get("REPORT", "") not in ("", "0"):
             REPORT.write_text(self.text())

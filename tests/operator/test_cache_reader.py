@@ -20,7 +20,7 @@ def config_map(name, version, **labels):
 
 
 class Source:
-    """Lists some objects and then sends nothing more."""
+    """Lists some objects, and then sends no events."""
 
     def __init__(self, objects):
         self.objects = objects
@@ -63,7 +63,7 @@ def names(found):
 
 @virtual_time
 async def test_kinds_that_are_not_declared_are_refused_with_the_way_out():
-    """C6: nothing is watched, or silently read as empty, because somebody forgot to declare it."""
+    """C6: nothing is watched, or silently read as empty, because it is not declared."""
     async with reading() as (reader, _):
         for read in (
             lambda: reader.get(view_of(Pod), Key("n", "p")),

@@ -1,4 +1,4 @@
-"""What `Operator` collects, and what it refuses, with the place in the source."""
+"""The declarations that `Operator` collects, and its errors with the place in the source."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The election's state machine: what a candidate may conclude from what it has seen."""
+"""The state machine of the election: the conclusions of a candidate from its reads."""
 
 import pytest
 

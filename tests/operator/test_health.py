@@ -1,4 +1,4 @@
-"""Probes answer by themselves, and say what is wrong."""
+"""Probes have a thread of their own, and name the failed check."""
 
 import asyncio
 import socket

@@ -23,7 +23,7 @@ from steersman.testing import virtual_time
 
 @dataclass
 class Server:
-    """What is stored; writes are compare-and-swap on `version`, as the API server's are."""
+    """The stored Lease; writes are compare-and-swap on `version`, as in the API server."""
 
     record: LeaseRecord | None = None
     revision: int = 0
@@ -189,7 +189,7 @@ def leaders(*replicas):
 
 
 def assert_one_after_the_other(log):
-    """Each writer's writes are one block: nobody writes after somebody else has begun."""
+    """The writes of each writer are one block: no writer writes after another has begun."""
     blocks = [name for n, (_, name) in enumerate(log) if n == 0 or log[n - 1][1] != name]
     assert len(blocks) == len(set(blocks)), f"writers overlap: {blocks}"
 
@@ -253,7 +253,7 @@ async def test_wrong_wall_clocks_change_nothing():
 
 @virtual_time
 async def test_a_wall_clock_that_jumps_changes_nothing():
-    """L1: an hour forth, two hours back: the leader leads on, and nobody takes its lease."""
+    """L1: an hour forth, two hours back: the leader remains leader, and no replica takes its lease."""
     server = Server()
     a, b = Replica(server, "a"), Replica(server, "b", seed=1)
     log = []
@@ -301,7 +301,7 @@ async def test_a_stalled_leader_that_nobody_followed_goes_on_after_one_successfu
 
 @virtual_time
 async def test_a_leader_without_a_server_stops_writing_at_the_renew_deadline_and_ends():
-    """L2: after 10 s without a renewal the gate is shut and the process is told to end."""
+    """L2: after 10 s without a renewal the gate is closed and the process ends."""
     server = Server()
     a, b = Replica(server, "a"), Replica(server, "b", seed=1)
     log = []
@@ -529,7 +529,7 @@ def test_no_two_replicas_writes_ever_overlap(trouble, rates, offsets):
                     case "fast":
                         replica.line.there = replica.line.back = 0.0
                     case "freeze" | "die":
-                        lives[who].cancel()  # its writer goes on, as a reconcile that knows nothing of it would
+                        lives[who].cancel()  # its writer continues, like a reconcile without knowledge of the loss
                     case "stop":
                         await replica.shut_down(lives[who])
             await asyncio.sleep(40)

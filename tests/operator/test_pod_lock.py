@@ -23,7 +23,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def process():
-    """Starts a process that seeks the lock of a Pod; returns it and what it got."""
+    """Starts a process that tries to lock a Pod; returns the process and the result."""
     started = []
 
     def start(uid):

@@ -33,7 +33,7 @@ def job(env, name="one", seconds=0.0, namespace=None):
 
 
 def counting(name="counting"):
-    """An operator that writes down what it reconciles."""
+    """An operator that records its reconciles."""
     operator = Operator(name)
     seen = []
 
@@ -205,7 +205,7 @@ async def test_a_reconcile_that_outlasts_the_grace_period_is_cancelled(env):
 
 
 async def test_a_stolen_lease_ends_the_process_after_its_writes_are_refused(env):
-    """L2: whoever has lost the lease writes nothing, stops its controllers, and ends with an error."""
+    """L2: a replica that has lost the lease writes nothing, stops its controllers, and ends with an error."""
     await env.install(Job)
     operator = Operator("robbed")
     refused = asyncio.Event()

@@ -19,7 +19,7 @@ from steersman.testing import virtual_time
 
 
 class Wire(UnsupportedTransport):
-    """Records what is sent; answers every request with a ConfigMap, after `slow` seconds."""
+    """Records the requests; answers each with a ConfigMap, after `slow` seconds."""
 
     def __init__(self, slow=0.0):
         self.sent = []
@@ -93,7 +93,7 @@ async def test_a_write_that_waited_too_long_for_its_turn_is_refused_at_the_wire(
 
 @virtual_time
 async def test_a_write_may_take_no_longer_than_the_lease_lasts():
-    """L2: its time is cut to what is left of the lease."""
+    """L2: its timeout is at most the rest of the lease."""
     wire = Wire()
     elector, client = gated(wire)
     await elector.acquire()

@@ -1,4 +1,4 @@
-"""Webhooks in cluster mode: what an operator serves with, what its manifests allow, and what it says when it cannot."""
+"""Webhooks in cluster mode: the certificate, the permissions of the manifests, and the errors."""
 
 import asyncio
 

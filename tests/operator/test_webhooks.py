@@ -1,4 +1,4 @@
-"""Webhooks in the life of a replica: who serves, from when until when, with what at hand."""
+"""Webhooks in the life of a replica: start and end of serving, and the available caches."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ def configurations(cluster, name):
 
 
 def test_a_webhook_reads_what_it_declares_from_the_cache(cluster, operator):
-    """H3: and nothing else; a kind that is not declared is told to the log, not to the client."""
+    """H3: and nothing else; a kind that is not declared is logged, and not reported to the client."""
     injector = Operator("injector")
 
     @injector.mutator(on="create", reads=[Secret])
@@ -180,7 +180,7 @@ def test_a_client_authority_that_is_none_is_refused(cluster, operator, tmp_path)
 
 
 def test_readiness_waits_for_the_webhook_server(cluster, operator, unused_port):
-    """H2: /readyz says so by itself, over HTTP."""
+    """H2: /readyz reports it over HTTP."""
     probes = f"127.0.0.1:{unused_port}"
     running = operator(refusing("probed"), settings={"health_probe_bind_address": probes})
     with urllib.request.urlopen(f"http://{probes}/readyz?verbose", timeout=5) as answer:
@@ -197,7 +197,7 @@ def unused_port():
 
 
 def test_what_a_killed_run_left_behind_is_taken_away_by_the_next(cluster, operator):
-    """H2: only what is dead, and only of this machine."""
+    """H2: only those of ended processes of this machine."""
     from steersman.webhook.registration import HOST, LABEL
 
     def left(name, host, port):

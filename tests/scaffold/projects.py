@@ -1,4 +1,4 @@
-"""Projects for tests: in-process, without `steersman manifests` unless a test asks for it."""
+"""Projects for tests: in-process, without `steersman manifests` unless a test enables it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ HELLOAPP = Path(__file__).parents[2] / "operators" / "helloapp"
 
 @pytest.fixture
 def steersman(tmp_path):
-    """Runs a command in the project; exit code, and what was printed."""
+    """Runs a command in the project; returns the exit code and the output."""
 
     def run(words, root=tmp_path / "hello-app", code=0):
         root.mkdir(exist_ok=True)
@@ -250,7 +250,7 @@ def test_the_words_of_the_cronjob_tutorial_make_a_project(steersman, tmp_path):
 
 
 def test_helloapp_is_what_the_road_yields_plus_its_logic():
-    """What differs from the templates is what its README names; all else is theirs, word for word."""
+    """The project differs from the templates only in the files that its README names."""
     ours = {
         "README.md",
         "config/samples/apps_v1_helloapp.yaml",

@@ -1,4 +1,4 @@
-"""The commands on a directory: what is written, what stays, and that it is all or nothing."""
+"""The commands on a directory: written files, kept files, and all-or-nothing writes."""
 
 import json
 import os

@@ -132,7 +132,7 @@ chmod +x "$2"
 
 
 def build(cache: Path, *args: str, broken: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the build with a compiler that only notes what it is asked for."""
+    """Run the build with a compiler that only records its arguments."""
     tools = cache / "tools"
     tools.mkdir(exist_ok=True)
     (tools / "go").write_text(FAKE_GO)

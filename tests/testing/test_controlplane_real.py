@@ -177,7 +177,7 @@ def test_envtest_binaries_make_a_control_plane_without_controllers(tmp_path: Pat
     with ControlPlane.start(binaries=envtest) as plane:
         plane.create_namespace("x")
         plane.add_node("node-1")
-        # Nobody makes ServiceAccounts here, nor binds Pods: they are not demanded, and we bind it ourselves.
+        # No controller creates ServiceAccounts or binds Pods here: they are not required, and the test binds the Pod.
         pod = {"spec": {"nodeName": "node-1", "containers": [{"name": "c", "image": "nginx"}]}}
         plane.call("POST", "/api/v1/namespaces/x/pods", {"metadata": {"name": "alone"}, **pod})
         plane.kubectl("wait", "pod/alone", "-n", "x", "--for=condition=Ready", "--timeout=120s")

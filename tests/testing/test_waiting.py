@@ -1,4 +1,4 @@
-"""`eventually`, and what it says when something does not come."""
+"""`eventually`, and its message when a condition is not met."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def reconcile(site: Web, ctx: Context) -> WebStatus:
 
 
 greedy = Operator("greedy")
-"""Reads what it does not declare."""
+"""Reads a kind that it does not declare."""
 
 
 @greedy.controller

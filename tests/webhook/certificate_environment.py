@@ -113,7 +113,7 @@ class CertificateEnvironment:
         await eventually(all_carry, within=20)
 
     async def rotate(self):
-        """Ask for a new authority; returns when it signs."""
+        """Request a new authority; returns when it signs."""
         before = (await self.keys()).state.authority.id
         await self.patch_secret({"metadata": {"annotations": {REQUEST: "now"}}})
 

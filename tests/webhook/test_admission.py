@@ -1,4 +1,4 @@
-"""Reviews: what a handler is given, what becomes of what it returns, and of what it must not do."""
+"""Reviews: the arguments of a handler, the use of its result, and the errors of invalid results."""
 
 import asyncio
 import base64
@@ -57,7 +57,7 @@ def operations(response):
 
 
 async def test_a_default_leaves_as_a_patch_and_unknown_fields_stay(route_of):
-    """H4: the patch is computed against the raw object, which has a field that the class has never heard of."""
+    """H4: the patch is computed against the raw object, which has a field that the class does not have."""
     ask = route_of(Gadget, lambda g, _: replace(g, spec=replace(g.spec, colour="red")), "defaults")
     raw = gadget(size=3, sparkle="much")
     response = await ask.decides(review(raw))
@@ -82,7 +82,7 @@ async def test_a_value_that_differs_from_the_default_is_written_where_the_object
 
 
 async def test_a_container_is_appended_and_the_others_keep_what_nobody_knows(route_of):
-    """H4: lists of named things are matched by name, and only what is new is in the patch."""
+    """H4: lists of named items are matched by name, and the patch has only the new items."""
 
     def inject(p, _):
         sidecar = Container(name="sidecar", image="proxy:1", env=(EnvVar(name="IS_INJECTED", value="true"),))

@@ -182,7 +182,7 @@ async def test_an_authority_that_is_not_carried_everywhere_signs_nothing(env):
     await eventually(published)
     for _ in range(8):
         await fresh._step()
-        await asyncio.sleep(QUICK.propagation.total_seconds() / 4)  # real time is what it must not go by
+        await asyncio.sleep(QUICK.propagation.total_seconds() / 4)  # the result must not depend on real time
     assert (await env.keys()).successor is not None
 
 
@@ -323,7 +323,7 @@ async def test_who_may_not_inject_serves_signs_with_no_new_authority_and_says_so
         assert await handshake(replica.context(), replica.ca_bundle, f"web.{env.namespace}.svc")
         await env.patch_secret({"metadata": {"annotations": {REQUEST: ""}}})
         await soon(lambda: len(split(replica.ca_bundle)) == 2)
-        await asyncio.sleep(2 * QUICK.propagation.total_seconds())  # real time is what it must not go by
+        await asyncio.sleep(2 * QUICK.propagation.total_seconds())  # the result must not depend on real time
         assert (await env.keys()).successor is not None
         await replica.close()
     assert capfd.readouterr().out.count("could not be injected") == 1

@@ -1,4 +1,4 @@
-"""Webhook configurations: what a declaration becomes, and what is refused before a server sees it."""
+"""Webhook configurations: the objects of a declaration, and the errors before a server receives them."""
 
 import base64
 

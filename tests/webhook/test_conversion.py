@@ -1,4 +1,4 @@
-"""Conversions as the API server asks for them: through hubs, without loss, and with a clear word when it fails."""
+"""Conversions as the API server requests them: through hubs, without loss, and with a clear error."""
 
 import json
 

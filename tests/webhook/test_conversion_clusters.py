@@ -134,7 +134,7 @@ def test_random_objects_of_random_versions_round_trip(server, cluster, operator)
 
 
 def test_a_conversion_that_fails_says_why_and_damages_nothing(server, cluster, operator):
-    """H5: the client is told which object and why, and what is stored stays."""
+    """H5: the error names the object and the reason, and the stored object is unchanged."""
     operator(shapes())
     created(cluster, "v1", "good", width=1, height=2)
     with pytest.raises(CallError) as caught:
@@ -154,7 +154,7 @@ class TestMigration:
             try:
                 with (
                     capture_logs()
-                ):  # of the cluster, whose controllers may meanwhile fail to read what nobody converts
+                ):  # of the cluster; its controllers may meanwhile fail to read objects without a converter
                     run(["migrate-storage", *words, "--kubeconfig", str(cluster.kubeconfig)])
                 code = 0
             except SystemExit as ended:

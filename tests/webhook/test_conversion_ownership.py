@@ -1,4 +1,4 @@
-"""A local run converts a CRD for a while: what `spec.conversion` was, and whose field it was, comes back afterwards."""
+"""A local run changes `spec.conversion` of a CRD for its duration, and restores the value and its field manager."""
 
 import asyncio
 import json
@@ -83,7 +83,7 @@ async def read(client):
 
 
 def owners(crd):
-    """Who owns which part of `spec.conversion`."""
+    """The field managers of the parts of `spec.conversion`."""
     found = {}
     for entry in crd["metadata"]["managedFields"]:
         conversion = entry["fieldsV1"].get("f:spec", {}).get("f:conversion")

@@ -1,4 +1,4 @@
-"""What docs/webhooks.md shows does what it says there."""
+"""The examples of docs/webhooks.md work as described there."""
 
 import re
 import sys

@@ -19,7 +19,7 @@ def refusal(code, text):
 
 
 class Ask:
-    """A client that says exactly what it is told."""
+    """A client that sends exactly the given bytes."""
 
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer

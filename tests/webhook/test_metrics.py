@@ -1,4 +1,4 @@
-"""What /metrics says of webhooks, under the names that controller-runtime's dashboards ask for."""
+"""The metrics of webhooks, with the names that controller-runtime's dashboards use."""
 
 import asyncio
 

@@ -97,7 +97,7 @@ def configurations(cluster, operator_name):
 
 
 def test_an_own_kind_is_defaulted_and_validated(server, cluster, operator):
-    """H3: what is wrong with a field comes back as a Status with a cause for it."""
+    """H3: the error of a field is returned as a Status with a cause."""
     widgets = Operator("widgets")
 
     @widgets.defaulter
@@ -177,7 +177,7 @@ def test_a_dry_run_is_known_to_the_handler(server, cluster, operator):
 
 
 def test_a_crash_stops_the_request_and_tells_nobody_why(server, cluster, operator):
-    """H3: a crash is a 500 that says so without its details; the log has them, once, with the request's uid."""
+    """H3: a crash is a 500 without details; the log has them once, with the request's uid."""
     crashes = Operator("crashes")
 
     @crashes.validator
@@ -247,7 +247,7 @@ def test_a_handler_that_hangs_is_given_up_in_time_and_the_failure_policy_decides
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
 def test_an_operator_that_is_down_stops_what_it_must_check_unless_told_otherwise(server, cluster, operator, policy):
-    """H2: nobody answers, so the failure policy decides; and a stopped operator has taken its configurations back."""
+    """H2: without a server the failure policy decides; a stopped operator has removed its configurations."""
     gone = Operator("gone")
 
     @gone.validator(options=WebhookOptions(failure_policy=policy))

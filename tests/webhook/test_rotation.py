@@ -1,4 +1,4 @@
-"""The decisions of a rotation, without keys: what is done when, and what may never be."""
+"""The decisions of a rotation, without keys: each step and its condition, and states that never occur."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

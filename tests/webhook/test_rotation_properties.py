@@ -42,7 +42,7 @@ LATE = timedelta(minutes=9)
 
 @dataclass
 class Replica:
-    """A process: what it shows, and how far its present look has come."""
+    """A process: the certificate that it serves, and the progress of its current step."""
 
     serving: tuple[str, timedelta] | None = None  # the issuer, and when that was read
     remembers: CertificateState | None = None
@@ -74,7 +74,7 @@ class Rotation(RuleBasedStateMachine):
         self.replicas = [Replica() for _ in range(replicas)]
         self.asked = False
 
-    # What happens around.
+    # Events outside of the rotation.
 
     @rule(minutes=st.sampled_from([1, 3, 9]))
     def time_passes(self, minutes):

@@ -51,7 +51,7 @@ class Client:
         return int(head[9:12]), json.loads(body) if body else None, fields
 
     async def ended(self):
-        """Whether the server has closed the connection, and said nothing more."""
+        """Whether the server has closed the connection without further bytes."""
         return await self.reader.read() == b""
 
     async def close(self):
@@ -118,7 +118,7 @@ async def test_a_three_megabyte_object_in_two_versions_passes():
 
 @pytest.mark.parametrize("announced", [True, False])
 async def test_what_is_larger_is_a_413_and_the_end(announced):
-    """H3: bad input is told in a Status, whether its size was said before or not."""
+    """H3: invalid input leads to a Status, with or without a declared size."""
     async with serving(limits=Limits(body=1000)) as harness:
         client = await harness.connect()
         if announced:
@@ -182,7 +182,7 @@ async def test_a_route_that_raises_is_a_500_without_details():
 
 
 async def test_ready_means_that_tls_is_accepted_there():
-    """H2: a real handshake says so, not a flag; a server that is gone is unready again."""
+    """H2: a TLS handshake determines readiness, not a flag; a closed server is unready."""
     async with serving() as harness:
         address = harness.server.address
         assert await asyncio.to_thread(handshake, *address) is None
@@ -190,7 +190,7 @@ async def test_ready_means_that_tls_is_accepted_there():
         problem = await asyncio.to_thread(handshake, *address)
         assert problem is not None
         assert "accepts no TLS connection" in problem
-    listening = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)  # somebody, but no TLS
+    listening = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)  # a server without TLS
     async with listening:
         port = listening.sockets[0].getsockname()[1]
         assert await asyncio.to_thread(handshake, "127.0.0.1", port) is not None
@@ -202,7 +202,7 @@ async def test_an_operator_that_does_not_listen_yet_is_not_ready():
 
 
 async def test_only_callers_of_the_clients_authority_are_answered():
-    """H1: where a client CA is configured, whoever shows no certificate of it gets no answer."""
+    """H1: with a client CA, clients without a certificate of it get no response."""
     clients, others = Authority.create("clients"), Authority.create("others")
     seen = []
 

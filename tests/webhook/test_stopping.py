@@ -1,4 +1,4 @@
-"""A webhook server that is about to stop: what is on its way to it is answered; who comes again is sent elsewhere."""
+"""A webhook server that stops: requests in progress are answered; later connections are refused."""
 
 import asyncio
 import json

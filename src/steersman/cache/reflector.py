@@ -245,19 +245,17 @@ def _failed(state: State, event: Failed) -> _Step:
             return _endless(state, event.at, event.message)
         case Failure.SILENT if state.progressed:
             return _reopen(state, event.at)
-        case Failure.MALFORMED if state.phase is Phase.WATCHING and not state.malformed:
-            return _back_off(replace(state, malformed=True), Phase.WATCHING, event.at, "watch_malformed", event.message)
         case Failure.MALFORMED:
-            return _back_off(
-                replace(state, malformed=False),
-                Phase.STARTING,
-                event.at,
-                "response_malformed",
-                event.message,
-                before=(Discard(),),
-            )
+            return _malformed(state, event)
         case _:
             return _retry(state, event)
+
+
+def _malformed(state: State, event: Failed) -> _Step:
+    if state.phase is Phase.WATCHING and not state.malformed:
+        return _back_off(replace(state, malformed=True), Phase.WATCHING, event.at, "watch_malformed", event.message)
+    state = replace(state, malformed=False)
+    return _back_off(state, Phase.STARTING, event.at, "response_malformed", event.message, before=(Discard(),))
 
 
 def _retry(state: State, event: Failed) -> _Step:

@@ -61,7 +61,7 @@ class Definitions:
         A process of its own imports the operator, because its modules change during a session.
 
         Returns:
-            Whether the definitions have changed, and what is wrong, in one line, if they could not be made.
+            Whether the definitions have changed, and the error in one line if they could not be generated.
         """
         if not self.made:
             return False, ""

@@ -35,7 +35,7 @@ REUSABLE = {
     "/ok": OK + b'Content-Length: 2\r\nWarning: 299 - "a"\r\nWarning: 299 - "b"\r\n\r\nok',
     "/empty": b"HTTP/1.1 204 No Content\r\n\r\n",
     "/redirect": b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
-    # A whole second response after the first: it belongs to nobody.
+    # A complete second response after the first: no request belongs to it.
     "/smuggled": OK + b"Content-Length: 2\r\n\r\nok" + OK + b"Content-Length: 6\r\n\r\nforged",
 }
 THEN_CLOSED = {

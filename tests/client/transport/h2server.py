@@ -203,7 +203,7 @@ class Peer(asyncio.Protocol):
             self.raw(data)
 
     def raw(self, data: bytes) -> None:
-        """Bytes that `h2` knows nothing of."""
+        """Bytes that do not pass through `h2`."""
         self.transport.write(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -216,7 +216,7 @@ def _unknown(asked: Asked) -> None:
 
 
 class H2Server:
-    """All connections of one server, what they were asked, and the scripts by which they answer."""
+    """All connections of one server, their requests, and the scripts of the responses."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -250,7 +250,7 @@ class H2Server:
         self._changed.set()
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for something to be true of what has come."""
+        """Wait for a condition on the received requests."""
         async with asyncio.timeout(90):
             while not condition():
                 self._changed.clear()

@@ -211,7 +211,7 @@ async def test_a_stream_is_handed_on_as_it_comes(server, transport):
 
 
 async def test_what_pours_is_taken_where_it_arrives_and_wakes_no_task(server, transport):
-    """Each event of a quiet watch costs one pass of the loop; what is not taken waits for who asks next."""
+    """Each event of a quiet watch costs one pass of the loop; bytes that are not consumed wait for the next reader."""
     server.scripts["/watch"] = lambda asked: asked.answer(b"0\n", end=False)
     tasks: list[object] = []
     taken: asyncio.Queue[bytes] = asyncio.Queue()
@@ -234,7 +234,7 @@ async def test_what_pours_is_taken_where_it_arrives_and_wakes_no_task(server, tr
 
 
 async def test_large_pieces_that_pour_are_taken_in_by_the_task(server, transport):
-    """When the buffers that they came in are free again; in order with what is taken where it arrives."""
+    """After the reuse of their buffers, and in order with chunks that are consumed on arrival."""
     server.scripts["/watch"] = lambda asked: asked.answer(b"0\n", end=False)
     heard, tasks = bytearray(), []
     some = asyncio.Event()
@@ -455,7 +455,7 @@ async def test_a_server_that_leaves_finishes_what_it_has_begun(server, transport
         await anext(chunks)
         goaway(server.peers[0], server.asked[0].stream)
         server.asked[0].say(b"1\n")
-        assert await anext(chunks) == b"1\n"  # and so the GOAWAY before it has been heard
+        assert await anext(chunks) == b"1\n"  # and so before the GOAWAY has been received
         assert (await get(transport)).body == b"ok"
         assert server.connections == 2
         assert not server.peers[0].lost
@@ -653,7 +653,7 @@ async def test_a_server_without_http2_gets_connections_side_by_side(tmp_path, pr
         serving.add(asyncio.current_task())
         await reader.readuntil(b"\r\n\r\n")
         arrived.append(writer)
-        if len(arrived) == 5:  # nobody is answered before all have asked
+        if len(arrived) == 5:  # the responses begin after all requests have arrived
             for other in arrived:
                 other.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
         await reader.read()

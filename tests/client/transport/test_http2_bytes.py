@@ -38,7 +38,7 @@ ENCODE = Http2Encoder("https", "api.example")
 
 
 class Line:
-    """Stands for the socket: what was written, and whether it still is."""
+    """Replaces the socket: the written bytes, and whether it is open."""
 
     def __init__(self) -> None:
         self.written = bytearray()
@@ -58,7 +58,7 @@ class Line:
         self.reading = True
 
     def frames(self) -> list[Frame]:
-        """What has been sent since the last look."""
+        """Return the frames that were sent since the last call."""
         data = memoryview(bytes(self.written).removeprefix(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
         self.written.clear()
         frames: list[Frame] = []
@@ -110,7 +110,7 @@ class Both:
 
 
 async def turns(count: int = 3) -> None:
-    """Let everybody have a turn: there is no I/O here to wait for."""
+    """Run all ready tasks; there is no I/O to wait for."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -548,7 +548,7 @@ async def test_more_than_was_allowed_to_come_ends_the_connection():
 @pytest.mark.parametrize("last", [1, 3 * JOINED_PIECES_BYTES])
 @virtual_time
 async def test_what_has_come_is_poured_in_pieces_that_are_worth_it_and_in_order(last):
-    """Whoever wants no more for a while gets the rest when it asks again."""
+    """A consumer that stops receives the rest at its next call."""
     sizes = [
         2 * JOINED_PIECES_BYTES,
         10,
@@ -604,7 +604,7 @@ async def test_frames_after_the_end_of_a_connection_are_nothing():
     assert not both.line.open
 
 
-# Who leaves, and when.
+# Readers that stop, and when.
 
 
 @virtual_time
@@ -1113,11 +1113,11 @@ async def test_pings_between_events_are_no_flood():
     stream.finish()
 
 
-# What nobody waits for.
+# Bytes without a reader.
 
 
 async def _unread() -> tuple[Both, Stream]:
-    """A watch of which a piece has come that nobody has asked for yet."""
+    """A watch with a received piece that no reader has requested yet."""
     both = Both()
     opening = both.open()
     await turns()

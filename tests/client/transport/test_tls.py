@@ -1,4 +1,4 @@
-"""TLS as a function of bytes: whatever pieces they arrive in, both sides say and hear the same."""
+"""TLS as a function of bytes: the result does not depend on the pieces in which they arrive."""
 
 import contextlib
 import ssl

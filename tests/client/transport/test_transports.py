@@ -171,7 +171,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("path", BROKEN)
 async def test_a_broken_answer_is_a_lost_connection_and_never_unsent(make, faulty, path):
-    """A6: what was sent may have taken effect, so it must never be reported as unsent, nor as an answer."""
+    """A6: a sent request may have taken effect, so it is never reported as unsent, nor as a response."""
     transport = make(Config.for_url(faulty.url))
     with pytest.raises(ConnectionLostError) as lost:
         await transport.request("POST", path, body=b"{}", timeout=10)
@@ -308,7 +308,7 @@ async def test_cancelling_a_reader_is_a_cancellation_and_no_timeout(make, faulty
 
 @pytest.mark.slow
 async def test_a_cancellation_that_meets_an_answer_is_never_lost(make, faulty):
-    """R4: whoever shuts down cancels and waits; a call that swallowed the cancellation would go on for ever."""
+    """R4: a shutdown cancels and waits; a call that suppressed the cancellation would never end."""
     transport = make(Config.for_url(faulty.url))
     ended = 0
 

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: what they refuse, warn of and record."""
+"""ValidatingAdmissionPolicies: denials, warnings and audit annotations."""
 
 import pytest
 

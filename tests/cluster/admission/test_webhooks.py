@@ -1,4 +1,4 @@
-"""Webhooks: who is asked, what about, and what follows; over real TLS on the loopback."""
+"""Webhooks: selection, requests and results, over TLS on the loopback."""
 
 import asyncio
 import base64

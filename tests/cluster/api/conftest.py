@@ -62,7 +62,7 @@ class RawConnection:
         return found
 
     async def ended(self) -> bool:
-        """Whether the server closes the connection; what it still sends is thrown away."""
+        """Whether the server closes the connection; bytes that arrive before are discarded."""
         try:
             while await self.reader.read(65536):
                 pass

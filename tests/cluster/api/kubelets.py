@@ -1,4 +1,4 @@
-"""A kubelet whose containers are scripts of the test: what comes in is remembered, what goes out is told."""
+"""A kubelet with scripted containers: it records its input and sends the output of the script."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Custom resources come, change and go with their definitions, and whoever watches hears of it in order."""
+"""Custom resources are served, changed and removed with their definitions; watches deliver this in order."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The server as a whole: what it keeps, and that nothing makes it answer with an error of its own."""
+"""The whole server: its state after requests, and that no request leads to an internal error."""
 
 import asyncio
 import json

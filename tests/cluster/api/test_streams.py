@@ -72,7 +72,7 @@ class SpdyPeer:
         await self._send(stream.to_bytes(4, "big") + bytes((last,)) + len(data).to_bytes(3, "big") + data)
 
     async def collect(self, streams: set[int]) -> dict[int, bytes]:
-        """What comes on these streams until all have ended."""
+        """The bytes of these streams until all have ended."""
         found = dict.fromkeys(streams, b"")
         open_ = set(streams)
         while open_:

@@ -1,4 +1,4 @@
-"""The audit log: what is recorded at which level, and how tests ask it."""
+"""The audit log: the recorded fields of each level, and the functions for tests."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Nobody grants what they do not have."""
+"""A user cannot grant permissions that the user does not have."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Who asks: certificates, tokens, impersonation."""
+"""Authentication: certificates, tokens, impersonation."""
 
 import stat
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Who may do what: decisions, their reasons, and that they hold exactly as long as the roles behind them."""
+"""RBAC decisions, their reasons, and that they change with the roles."""
 
 import pytest
 
@@ -187,7 +187,7 @@ def test_aggregation_gathers_each_rule_once_by_name_of_role():
 
 
 def test_a_decision_is_made_once(fresh: Auth, monkeypatch: pytest.MonkeyPatch):
-    """Each request asks: what was decided is looked up, until a role or binding changes."""
+    """Each request is authorized: decisions are cached until a role or binding changes."""
     decide, decided = fresh.authorizer._decide, []
     monkeypatch.setattr(fresh.authorizer, "_decide", lambda *asked: decided.append(asked) or decide(*asked))
     asked = Attributes("create", "authorization.k8s.io", "v1", "selfsubjectaccessreviews")

@@ -1,4 +1,4 @@
-"""Reviews and token requests: what is answered, and what is refused in which words."""
+"""Reviews and token requests: responses and error messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Owners and dependents: what goes with whom, and what stays."""
+"""Owners and dependents: which objects the garbage collector deletes."""
 
 import pytest
 
@@ -29,7 +29,7 @@ async def gone(lab, kind, name):
 
 
 async def collector_has_seen(lab, owner):
-    """Wait until the collector knows every Secret so far: it hears of them in order, and deletes this one on sight."""
+    """Wait until the collector has seen every Secret so far: events are in order, and this one is deleted at once."""
     stray = owned("stray", owner)
     stray["metadata"]["ownerReferences"][0]["uid"] = NOBODY
     await lab.create(Secret, stray)

@@ -1,4 +1,4 @@
-"""Where the scheduler puts a Pod, and who makes room for it: decisions without a cluster."""
+"""The node of a Pod and the victims of preemption: decisions without a cluster."""
 
 from typing import Any, cast
 

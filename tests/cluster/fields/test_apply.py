@@ -240,7 +240,7 @@ SPECS = st.fixed_dictionaries(
         "n": st.integers(0, 2),
         "atom": st.dictionaries(st.sampled_from("ab"), st.integers(0, 1), max_size=2),
         "map": st.dictionaries(st.sampled_from("abc"), st.sampled_from("12"), min_size=1, max_size=3),
-        # Empty associative lists belong to nobody: an object of nothing else counts as untracked.
+        # Empty associative lists have no owner: an object that has only these counts as untracked.
         "set": st.lists(st.sampled_from("abcd"), unique=True, min_size=1, max_size=3),
         "list": st.lists(
             st.fixed_dictionaries(

@@ -59,7 +59,7 @@ def namespace(cluster: EmbeddedCluster) -> Iterator[str]:
 
 
 def run(cluster: EmbeddedCluster, *command: str | Path, timeout: float = 60.0, **environment: str) -> str:
-    """Run a program as the administrator; returns what it printed, fails with all it said."""
+    """Run a program as the administrator; returns its standard output, fails with all output."""
     done = subprocess.run(
         [str(part) for part in command],
         capture_output=True,

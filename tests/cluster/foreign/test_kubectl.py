@@ -61,7 +61,7 @@ def test_logs_and_commands(kubectl):
     kubectl("wait", "--for=condition=Ready", "pod/shell", "--timeout=20s")
     kubectl("exec", "shell", "-c", "d", "--", "sh", "-c", "true")
     assert kubectl("logs", "shell", "-c", "c", "--tail=1") == "two\n"
-    # kubectl asks for one container after the other, in the order of a Go map: a container's own lines keep theirs.
+    # kubectl requests the containers in the order of a Go map; the lines of each container keep their order.
     assert sorted(kubectl("logs", "shell", "--all-containers", "--prefix").splitlines()) == [
         "[pod/shell/c] one",
         "[pod/shell/c] two",

@@ -1,6 +1,6 @@
 """What `record` asks a real API server, and `test_recorded` asks the strategies: the same requests, in this order.
 
-A `PUT` changes what is stored by a JSON merge patch before it is sent, so that it holds the rest of the object.
+A `PUT` is the stored object, changed by a JSON merge patch, so that it contains the rest of the object.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
 """Ask a real API server what the cases are worth: `python -m tests.cluster.kinds.record` rewrites recorded.json.
 
-What differs from run to run (uids, versions, times, addresses that nobody asked for) is replaced by fixed values.
+Values that differ between runs (uids, versions, times, allocated addresses) are replaced by fixed values.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _NOW = re.compile(r"20(2[1-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def fixed(value: Any) -> Any:
-    """An answer without what is new in every run."""
+    """A response without values that differ between runs."""
     text = _NOW.sub("2026-01-01T00:00:00Z", _UID.sub("00000000-0000-0000-0000-000000000001", json.dumps(value)))
     made = json.loads(text)
     if isinstance(made, dict) and isinstance(made.get("metadata"), dict):

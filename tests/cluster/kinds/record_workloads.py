@@ -19,7 +19,7 @@ _NOW = re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def fixed(body: Any) -> Any:
-    """An answer without what is new in every run, and without what admission adds to Pods."""
+    """A response without values that differ between runs, and without the additions of admission to Pods."""
     made = json.loads(_NOW.sub("NOW", _UID.sub("UID", json.dumps(body))))
     for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace"):
         made.get("metadata", {}).pop(field, None)

@@ -155,7 +155,7 @@ class Replay:
 
 
 def _plain(obj: Object) -> Object:
-    """An object without what admission and storage add, and without addresses that nobody asked for."""
+    """An object without the additions of admission and storage, and without allocated addresses."""
     obj = copy.deepcopy(obj)
     metadata = meta(obj)
     for field in ("uid", "resourceVersion"):

@@ -65,7 +65,7 @@ def complaints(kind: str, obj: Object) -> list[FieldError]:
 
 
 def changed(kind: str, old: Object, new: Object, subresource: str = "") -> tuple[Object, list[str]]:
-    """The object as it would be stored, and the messages of what is wrong."""
+    """The object as it would be stored, and the messages of its errors."""
     old, new = copy.deepcopy(old), copy.deepcopy(new)
     for stored in (old, new):
         stored["metadata"]["resourceVersion"] = "1"

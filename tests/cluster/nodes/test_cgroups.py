@@ -1,4 +1,4 @@
-"""Limits of containers: what is written for both versions of control groups, and what the kernel then does."""
+"""Limits of containers: the files of both versions of control groups, and their effect in the kernel."""
 
 from pathlib import Path
 from typing import Any

@@ -362,7 +362,7 @@ async def test_a_termination_message_is_the_end_of_its_file(place: Place) -> Non
 def test_a_node_that_runs_from_below_the_temporary_directory_shows_containers_its_interpreter(
     tmp_path: Path, mode: str
 ) -> None:
-    """As in a clone there: the interpreter of the virtual environment, and what it imports."""
+    """As in a clone there: the interpreter of the virtual environment and its imports."""
     import venv
 
     home = tmp_path / "a clone"

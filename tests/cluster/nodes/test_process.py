@@ -202,7 +202,7 @@ async def test_volumes_are_files_and_follow_their_sources(node: Any, api: Api) -
     async def cat(path: str) -> str:
         return (await run(node, api, "vol", "sh", "-c", f"cat $STEERSMAN_ROOT{path}"))[1]
 
-    await until(lambda: cat("/work-dir/f"), lambda text: text == "shared\n")  # ready is who has begun
+    await until(lambda: cat("/work-dir/f"), lambda text: text == "shared\n")  # a container that has started is ready
     assert await cat("/etc/app/cfg/a.txt") == "one"
     assert await cat("/srv/only-b") == "bee"
     assert await cat("/var/run/sec/password") == "hush"

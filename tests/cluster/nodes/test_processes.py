@@ -34,7 +34,7 @@ async def test_a_start_that_is_cancelled_again_and_again_leaves_no_process(betwe
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert set(children_of(os.getpid())) == before
-    gc.collect()  # complains of what is left open
+    gc.collect()  # reports file descriptors that are left open
     assert not output
 
 

@@ -1,4 +1,4 @@
-"""Objects survive protobuf both ways, and what is none is refused; the real API server is the judge of the table."""
+"""Objects survive protobuf both ways, and other bytes are refused; the real API server confirms the table."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The database: what was acknowledged survives a kill, and what cannot be used is refused in words."""
+"""The database: acknowledged writes survive a kill, and an unusable file is an error with a message."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path, lin
     database = Database(path)
     storage = Storage(database)
     found = {item.name: item.object()["n"] for item in storage.items(PODS)}
-    # At most the one write that was under way may be there beyond what was heard.
+    # At most the one write in progress may be stored beyond the acknowledged ones.
     different = {name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)}
     assert len(different) <= 1
     assert storage.revision - revision in (0, 1, 2)

@@ -1,4 +1,4 @@
-"""The store: order, revisions, the past, and who is told what."""
+"""The store: order, revisions, history, and the events of watches."""
 
 import pytest
 

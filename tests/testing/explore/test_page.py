@@ -1,4 +1,4 @@
-"""The page of a failure: what it holds, and what a browser shows."""
+"""The page of a failure: its content, and its view in a browser."""
 
 from __future__ import annotations
 

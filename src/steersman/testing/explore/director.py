@@ -1,4 +1,4 @@
-"""Carries out a plan: counts the writes and events of a run, and decides what happens to each of them."""
+"""Carries out a plan: counts the writes and events of a run, and injects the faults of the plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Processes(Protocol):
     """What a director can do to the processes of the operator."""
 
     def crash(self, process: int, *, returns: bool, as_of: int | None = None) -> None:
-        """End a process at once; another one starts soon, or when `restart` says so."""
+        """End a process at once; another one starts soon, or at a call of `restart`."""
         ...
 
     def restart(self) -> None:
@@ -109,7 +109,7 @@ class Director:
         return fault
 
     def end(self, write: WriteRecord, fault: Fault | None) -> None:
-        """Carry out what happens after a write is stored and before the response arrives."""
+        """Inject the faults after a write is stored and before the response arrives."""
         if fault is None:
             return
         match fault.kind:

@@ -36,7 +36,7 @@ class Finding:
 
     Args:
         oracle: One of `ORACLES`.
-        message: What is wrong, with the object.
+        message: The problem, with the object.
         at: The virtual time in seconds.
         revision: The commit that shows it; 0 for the end of the run.
     """
@@ -109,7 +109,7 @@ def undone(trace: Trace) -> list[tuple[str, int]]:
 
 
 def _is_undone(history: list[tuple[bytes, Commit]], asked: list[int]) -> bool:
-    """Return whether the third state is the first one again, by the operator, and nobody asked for a change."""
+    """Return whether the third state is the first one again, by the operator, and the scenario has not changed it."""
     (first, start), (_, middle), (last, end) = history
     if first != last or middle.process <= 0 or end.process <= 0:
         return False

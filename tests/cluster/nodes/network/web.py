@@ -1,4 +1,4 @@
-"""Pods that answer over HTTP about what they see of the network, and requests to them."""
+"""Pods that report over HTTP on their network, and requests to them."""
 
 from collections.abc import Callable
 from typing import Any
