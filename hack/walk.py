@@ -35,7 +35,7 @@ from typing import Final, Literal
 __all__ = ["Command", "File", "Outcome", "WalkError", "differs", "environment", "steps", "transcript", "walk"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-_COMMAND_SECONDS: Final = 300
+_COMMAND_SECONDS: Final = 900
 _REPEAT_SECONDS: Final = 60.0
 _CLONED: Final = "https://github.com/steersman/steersman"
 """The repository that pages clone; a walk clones this one."""
