@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Coroutine
@@ -129,5 +131,42 @@ def test_the_thread_of_the_watchdog_ends_with_it():
             assert [thread.name for thread in set(threading.enumerate()) - before] == ["loop-watchdog"]
             await asyncio.sleep(0.01)
         assert not set(threading.enumerate()) - before
+
+    run(main())
+
+
+def test_a_pass_that_a_callback_makes_ready_needs_no_system_call(monkeypatch: pytest.MonkeyPatch):
+    polls: list[float | None] = []
+    select = selectors.DefaultSelector.select
+
+    def counting_select(selector: selectors.DefaultSelector, timeout: float | None = None):
+        polls.append(timeout)
+        return select(selector, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", counting_select)
+
+    async def main():
+        for _ in range(10):
+            polls.clear()
+            await asyncio.sleep(0.001)  # the task runs in the pass after the timer
+            assert polls.count(0) == 0, polls
+
+    run(main())
+
+
+def test_a_loop_that_always_has_ready_callbacks_still_reads_its_sockets():
+    async def main():
+        left, right = socket.socketpair()
+        with left, right:
+            left.setblocking(False)
+            received = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(left, 1))
+            await asyncio.sleep(0)
+            right.send(b"x")
+            passes = 0
+            while not received.done():
+                passes += 1
+                await asyncio.sleep(0)
+            assert received.result() == b"x"
+            assert passes <= 6
 
     run(main())

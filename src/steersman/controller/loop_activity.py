@@ -13,6 +13,9 @@ __all__ = ["LoopActivity", "ObservedLoop"]
 class LoopActivity(selectors.DefaultSelector):
     """The selector of an event loop, and the time at which the loop last returned from it.
 
+    A loop that has ready callbacks polls for events without waiting. Every second such poll is skipped, because most
+    events only make one task ready, which runs in the next pass.
+
     One thread may wait for the loop to become busy. All other methods are for the loop's thread.
     """
 
@@ -22,11 +25,16 @@ class LoopActivity(selectors.DefaultSelector):
         """The start of the callbacks that run now; 0 while the loop waits for events."""
         self.rounds = 0
         """The number of waits for events."""
+        self._polled = False
         self._awaited = False
         self._signal = threading.Event()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait for events, and record when the wait ends."""
+        if timeout is not None and timeout <= 0 and self._polled:
+            self._polled = False
+            return []
+        self._polled = True
         self.busy_since = 0.0
         self.rounds += 1
         try:
