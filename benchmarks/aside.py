@@ -120,7 +120,8 @@ def _measured(study: Study, options: argparse.Namespace) -> int:
     table = render_table(verdicts, results)
     print(table)
     whole = finished and not (options.rows or options.peers or options.quick)
-    if target := options.json or (study.kept if whole else None):
+    # A machine without the servers or tools of a study keeps the results of another one.
+    if target := options.json or (study.kept if whole and results["rows"] else None):
         history.save(target, results)
         print(f"wrote {target}")
     if study.page is not None and options.report and not options.quick:

@@ -198,6 +198,10 @@ class Peer:
         """`mark`: report as you are; `settle`: give back memory first, and begin anew with latencies and peak."""
         return self._ask(verb, "asked")
 
+    def told(self, name: str) -> Mark:
+        """Return the last mark of that name that has arrived; empty if there is none."""
+        return self._marks.get(name, {})
+
     def poll(self) -> Mark:
         """The counters, cheaply: neither latencies nor memory."""
         return self._ask("mark", "poll")
@@ -337,6 +341,7 @@ class Bench:
                 needed = _DISTRIBUTIONS.get(base, "steersman")
                 if importlib.util.find_spec(needed) is None:
                     raise NotMeasuredError(f"the package {needed!r} is not installed")
+                toolchains.bytecode(ROOT / "src", HERE)
                 return [sys.executable, "-m", f"benchmarks.peers.{module}"]
             case _ if base in _GO:
                 return [str(build("peers/go", f"go-{base}", f"./cmd/{base}"))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -235,7 +236,8 @@ def update_readme(path: Path, table: str, results: Results) -> None:
         raise BenchmarkError(f"{path.name} has lost its markers {BEGIN} and {END}")
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    path.write_text(f"{head}{BEGIN}\n\n{measured_on(results)} {_interleaved(results)}\n\n{table}\n{END}{tail}")
+    said = textwrap.fill(f"{measured_on(results)} {_interleaved(results)}", 120)
+    path.write_text(f"{head}{BEGIN}\n\n{said}\n\n{table}\n{END}{tail}")
 
 
 def _interleaved(results: Results) -> str:

@@ -105,9 +105,18 @@ def wheel() -> Path | None:
             _run(command, root, "the wheel", {"STEERSMAN_COMPILE": "1"})
             with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as packed:
                 packed.extractall(Path(scratch) / "package")
+            bytecode(Path(scratch) / "package")
             with contextlib.suppress(FileExistsError):  # somebody else was faster
                 os.rename(Path(scratch) / "package", built)
     return built
+
+
+def bytecode(*directories: Path) -> None:
+    """Compile Python sources as pip does when it installs them; raises BenchmarkError when one does not compile.
+
+    `PYTHONDONTWRITEBYTECODE` would otherwise make each process of a benchmark compile its modules.
+    """
+    _run([sys.executable, "-m", "compileall", "-q", *map(str, directories)], HERE, "the bytecode")
 
 
 def _forget_old() -> None:

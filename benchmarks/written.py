@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,13 +30,21 @@ from benchmarks.report import (
 from benchmarks.rows import OURS, Row
 from benchmarks.verdicts import CALM, Results, Verdict, growths, headrooms, ratios, summarise
 
+REAL = "real"
+REAL_NOTE = "it sends each event in a TLS record of its own, at the rate that sixteen writers reach."
+STUB_NOTE = (
+    "it sends what is ready in one record, as fast as it is read. These rows are the limit of what a peer can do; an"
+    " operator in a cluster meets the rates and records of the real server."
+)
 STUDIES = (
-    ("real", "On a real kube-apiserver"),
     ("transports", "Transports under the whole runtime"),
     ("pythons", "Interpreters"),
     ("webhook", "A mutating webhook"),
     ("embedded", "The embedded cluster beside kube-apiserver"),
 )
+
+IMAGE_PAGE = HERE.parent / "docs" / "reference" / "real-node.md"
+_IMAGE_ROWS = ("| HelloApp: image", "| HelloApp: start of the container", "| HelloApp: resident memory")
 
 
 def write_all(results: Results, rows: Sequence[Row], out: Path) -> list[Path]:
@@ -47,7 +56,7 @@ def write_all(results: Results, rows: Sequence[Row], out: Path) -> list[Path]:
     written = [report, *pictures]
     readme = out / "README.md"
     if readme.exists() and not results["quick"]:
-        update_readme(readme, "\n".join(_summary(results, rows)), results)
+        update_readme(readme, "\n".join(_summary(results, rows, out)), results)
         written.append(readme)
     if out == HERE and not results["quick"]:
         written += quoted.rewritten()
@@ -64,11 +73,26 @@ def _plots(results: Results, rows: Sequence[Row], directory: Path) -> list[Path]
     return plots.draw_all(results, rows, directory)
 
 
-def _summary(results: Results, rows: Sequence[Row]) -> Iterator[str]:
-    verdicts = summarise(results, rows)
+def _summary(results: Results, rows: Sequence[Row], out: Path) -> Iterator[str]:
+    """The bars of the real server, then those of the stub."""
+    yield from textwrap.wrap(f"With a real kube-apiserver: {REAL_NOTE}", 120)
+    yield ""
+    kept, study = _kept("real", out), importlib.import_module("benchmarks.real")
+    if kept is None:
+        yield _not_measured("real")
+    else:
+        yield from _counted_bars(summarise(kept, study.ROWS))
+    yield ""
+    yield from textwrap.wrap(f"With the stub server: {STUB_NOTE}", 120)
+    yield ""
+    yield from _counted_bars(summarise(results, rows))
+    yield ""
+    yield "Everything: [report.md](report.md)."
+
+
+def _counted_bars(verdicts: Sequence[Verdict]) -> Iterator[str]:
     held, missed = sum(v.holds is True for v in verdicts), sum(v.holds is False for v in verdicts)
-    unknown = len(verdicts) - held - missed
-    yield f"{held} bars hold, {missed} are missed, {unknown} could not be judged. Everything: [report.md](report.md)."
+    yield f"{held} bars hold, {missed} are missed, {len(verdicts) - held - missed} could not be judged."
     yield ""
     yield from bars_table(verdicts)
 
@@ -84,7 +108,11 @@ def _report(results: Results, rows: Sequence[Row], out: Path, pictures: Sequence
     yield ""
     yield measured_on(results)
     yield from _taken(results, rows)
-    yield from _section("Bars")
+    yield from _study(REAL, "On a real kube-apiserver", out, results["machine"], REAL_NOTE)
+    yield from _image()
+    yield from _section("Bars with the stub server")
+    yield from textwrap.wrap(STUB_NOTE[0].upper() + STUB_NOTE[1:], 120)
+    yield ""
     yield from _bars(results, rows)
     yield from _pictures(names, "bars", "peers")
     yield from _changes(results)
@@ -208,11 +236,29 @@ def _pictures(names: Sequence[str], *prefixes: str) -> Iterator[str]:
             yield f"![{alt}](plots/{name})"
 
 
-def _study(name: str, title: str, out: Path, known: dict[str, str]) -> Iterator[str]:
-    kept = history.load(out / f"{name}.json") or history.load(HERE / f"{name}.json")
+def _image() -> Iterator[str]:
+    """The rows that the tests on a real node have measured in the operator's image."""
+    rows = [line for line in IMAGE_PAGE.read_text().splitlines() if line.startswith(_IMAGE_ROWS)]
+    yield from _section("In the image, on a real node")
+    yield "From [the measurements on a real node](../docs/reference/real-node.md), which say on what machine."
+    yield from ("", "| what | measured | objective |", "|---|---|---|", *rows)
+
+
+def _kept(name: str, out: Path) -> Results | None:
+    return history.load(out / f"{name}.json") or history.load(HERE / f"{name}.json")
+
+
+def _not_measured(name: str) -> str:
+    return f"Not measured here: `python -m benchmarks.{name} --json benchmarks/{name}.json`."
+
+
+def _study(name: str, title: str, out: Path, known: dict[str, str], note: str = "") -> Iterator[str]:
+    kept = _kept(name, out)
     yield from _section(title)
+    if note:
+        yield from (note[0].upper() + note[1:], "")
     if kept is None:
-        yield f"Not measured here: `python -m benchmarks.{name} --json benchmarks/{name}.json`."
+        yield _not_measured(name)
         return
     study = importlib.import_module(f"benchmarks.{name}")
     rows: Sequence[Row] = study.ROWS

@@ -10,6 +10,7 @@ from benchmarks.rows.load import applies, backlog, controllers, events, latencie
 from benchmarks.rows.model import (
     CEILING,
     CLIENT_GO,
+    INTERPRETED_PLAIN,
     JAVA,
     KOPF,
     KOPF_UVLOOP,
@@ -30,6 +31,7 @@ from benchmarks.rows.table import ROWS
 __all__ = [
     "CEILING",
     "CLIENT_GO",
+    "INTERPRETED_PLAIN",
     "JAVA",
     "KOPF",
     "KOPF_UVLOOP",

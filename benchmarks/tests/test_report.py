@@ -247,6 +247,29 @@ def test_the_report_has_every_row_and_the_readme_only_the_bars(
     assert "wrote" in capsys.readouterr().out
 
 
+def test_report_and_readme_lead_with_the_real_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "STUDIES", ())
+    monkeypatch.setattr(written, "_plots", lambda *_: [])
+    monkeypatch.setattr(written, "_study_plot", lambda *_: [])
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{BEGIN}\nold\n{END}\n")
+    real = results([], [])
+    real["rows"] = {"real-events": {OURS: [{"cpu_us": 30.0}], "controller-runtime": [{"cpu_us": 60.0}]}}
+    history.save(tmp_path / "real.json", real)
+    written.write_all(results([10.0], [100.0]), [ROW], tmp_path)
+    line = "| real-events | CPU | 30.0 µs | 60.0 µs (controller-runtime) | 0.50 | 1 | ≤ 0.3 | **missed** |"
+    for page in (readme.read_text(), (tmp_path / "report.md").read_text()):
+        assert page.index(line) < page.index("| sync | CPU |")
+    report = (tmp_path / "report.md").read_text()
+    titles = [text for text in report.splitlines() if text.startswith("## ")]
+    assert titles[:3] == [
+        "## On a real kube-apiserver",
+        "## In the image, on a real node",
+        "## Bars with the stub server",
+    ]
+    assert "| HelloApp: resident memory of the idle operator |" in report
+
+
 @pytest.mark.slow
 def test_a_study_whose_peers_are_all_ours_has_a_column_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
