@@ -239,8 +239,6 @@ def _failed(state: State, event: Failed) -> _Step:
         case Failure.FORBIDDEN if state.phase is Phase.STREAMING and not state.endless:
             # A user that may list but not watch gets a list, and then the clearer of the two errors.
             return _fresh(replace(state, watch_list=False), Discard())
-        case Failure.UNINITIALIZED if state.phase is Phase.STREAMING and not state.failures:
-            return _listing(state, Discard())
         case Failure.SILENT if state.phase is Phase.STREAMING:
             return _endless(state, event.at, event.message)
         case Failure.SILENT if state.progressed:
@@ -261,6 +259,8 @@ def _malformed(state: State, event: Failed) -> _Step:
 def _retry(state: State, event: Failed) -> _Step:
     report = "watch_failed" if state.phase is Phase.WATCHING else "list_failed"
     if state.phase is Phase.STREAMING:
+        if event.failure is Failure.UNINITIALIZED and not state.failures:
+            return _listing(state, Discard())
         return _back_off(
             state,
             Phase.STARTING,
