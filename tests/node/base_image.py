@@ -21,10 +21,12 @@ from pathlib import Path
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steersman" / "real-node"
 REPOSITORY = Path(__file__).parents[2]
 
+PIP = "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n"
+"""The configuration of pip in images: it uses only the packages in `/opt/wheels`."""
+
 _SUITE = "bookworm"
 _PACKAGES = ("ca-certificates", "netbase", "tzdata", "python3", "python3-venv")
 _BUILD_PACKAGES = ("hatchling==1.27.0",)
-_PIP = "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n"
 _REMOVED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "var/log")
 _BUILD_SECONDS = 1200
 _PART_PREFIX = ".building-"
@@ -111,21 +113,23 @@ def mirror() -> str:
     raise AssertionError(f"apt has no source of the suite {_SUITE}: apt-get update, or add one below /etc/apt")
 
 
-def python_root() -> Path:
-    """Return an archive with the files of a Debian system with Python (three minutes, once)."""
-    archive = CACHE / f"{_SUITE}-{digest(also=repr((_PACKAGES, _REMOVED)))}.tar"
+def debian_root(suite: str = _SUITE, packages: tuple[str, ...] = _PACKAGES) -> Path:
+    """Return an archive with the files of a Debian system (three minutes, once)."""
+    archive = CACHE / f"{suite}-{digest(also=repr((packages, _REMOVED)))}.tar"
     if not archive.exists():
         with complete(archive) as part:
             root = part.with_suffix(".root")
             # What debootstrap mounts in the new system ends with the mount namespace.
-            command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}"]
-            run(*command, _SUITE, root, mirror())
+            command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(packages)}"]
+            run(*command, suite, root, mirror())
             for name in _REMOVED:
-                shutil.rmtree(root / name)
-            for name in ("var/log", "opt/wheels"):
-                (root / name).mkdir()
-            (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
-            (root / "etc/pip.conf").write_text(_PIP)
+                shutil.rmtree(root / name, ignore_errors=True)
+            for name in ("var/log", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
+                (root / name).mkdir(parents=True)
+            if "python3" in packages:
+                (root / "opt/wheels").mkdir()
+                (root / "usr/local/bin/python").symlink_to("/usr/bin/python3")
+                (root / "etc/pip.conf").write_text(PIP)
             run("tar", "--create", "--file", part, "--directory", root, ".")
     return archive
 
@@ -135,11 +139,15 @@ def lock_files() -> list[Path]:
     return sorted(REPOSITORY.glob("operators/*/requirements.lock"))
 
 
-def wheels() -> Path:
-    """Return a directory with all packages of the operators' images: Steersman of this checkout, and published ones."""
+def wheels(python: str = "3.11") -> Path:
+    """Return a directory with all packages of the operators' images: Steersman of this checkout, and published ones.
+
+    Args:
+        python: The version of Python in the image.
+    """
     locks = lock_files()
     sources = [REPOSITORY / "src", REPOSITORY / "pyproject.toml", *locks]
-    directory = CACHE / f"wheels-{digest(*sources, also=repr(_BUILD_PACKAGES))}"
+    directory = CACHE / f"wheels-{python}-{digest(*sources, also=repr(_BUILD_PACKAGES))}"
     if directory.exists():
         return directory
     with complete(directory) as part:
@@ -148,10 +156,10 @@ def wheels() -> Path:
         pinned = {line.strip() for lock in locks for line in lock.read_text().splitlines()}
         published = sorted(line for line in pinned if "==" in line and not line.startswith(("#", "steersman==")))
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", part]
-        pip += ["--python-version=3.11", "--only-binary=:all:"]
+        pip += [f"--python-version={python}", "--only-binary=:all:"]
         run(*pip, "--no-deps", *published)
         run(*pip, *_BUILD_PACKAGES)
-    for old in CACHE.glob("wheels-*"):
+    for old in CACHE.glob(f"wheels-{python}-*"):
         if old != directory:
             shutil.rmtree(old)
     return directory
@@ -159,7 +167,7 @@ def wheels() -> Path:
 
 def base_image(tool: Buildah) -> str:
     """Return the name of the base image, which is built if the storage lacks it."""
-    root, packages = python_root(), wheels()
+    root, packages = debian_root(), wheels()
     name = f"localhost/steersman-python:{root.stem.rpartition('-')[2]}-{packages.name.rpartition('-')[2]}"
     if tool("images", "--quiet", "--filter", f"reference={name}").strip():
         return name

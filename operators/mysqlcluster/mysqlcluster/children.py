@@ -36,7 +36,7 @@ from steersman.k8s import (
     VolumeResourceRequirements,
 )
 
-from mysqlcluster import names
+from mysqlcluster import names, pod_security
 from mysqlcluster.desired import Desired
 
 __all__ = [
@@ -176,10 +176,14 @@ def _pod(want: Desired) -> PodSpec:
     return PodSpec(
         containers=(_server(want),),
         termination_grace_period_seconds=GRACE_SECONDS,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        security_context=pod_security.POD,
         volumes=(
             Volume(name="agents", config_map=ConfigMapVolumeSource(name=names.config_name(name))),
             Volume(name="secrets", secret=SecretVolumeSource(secret_name=want.secret)),
             Volume(name="tls", secret=SecretVolumeSource(secret_name=names.tls_name(name))),
+            pod_security.TEMPORARY,
         ),
     )
 
@@ -190,6 +194,7 @@ def _server(want: Desired) -> Container:
         name="mysql",
         image=want.image,
         command=("python3", "-m", "mysqlcluster.agent", f"{SETTINGS}/$(POD_NAME).json"),
+        security_context=pod_security.CONTAINER,
         env=(EnvVar(name="POD_NAME", value_from=by_name),),
         ports=(
             ContainerPort(name="mysql", container_port=want.port),
@@ -203,6 +208,7 @@ def _server(want: Desired) -> Container:
             VolumeMount(name="agents", mount_path=SETTINGS, read_only=True),
             VolumeMount(name="secrets", mount_path=SECRETS, read_only=True),
             VolumeMount(name="tls", mount_path=TLS, read_only=True),
+            pod_security.TEMPORARY_MOUNT,
         ),
     )
 

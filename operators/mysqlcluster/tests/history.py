@@ -23,7 +23,8 @@ from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.machine import ClusterState, Policy, decide
 from mysqlcluster.observation import MemberState, Observation
-from tests.members import REVISION, Members, application, run
+
+from .members import REVISION, Members, application, run
 
 ATTEMPT_SECONDS = 3.0
 READ_ONLY_ERROR = 1290

@@ -42,18 +42,19 @@ def test_a_sample_applies_unchanged(api, sample):
     api.apply(sample)
 
 
-def test_a_version_without_quotes_is_a_number_and_is_accepted(api):
+@pytest.mark.parametrize(("written", "stored"), [("8.0", 8.0), ('"8.0"', "8.0")])
+def test_a_version_is_a_string_or_without_quotes_a_number(api, written, stored):
     api.apply(
-        """
+        f"""
         apiVersion: database.example.com/v1alpha1
         kind: MySQLCluster
-        metadata: {name: my-mysql}
+        metadata: {{name: my-mysql}}
         spec:
           size: 3
-          version: 8.0
+          version: {written}
         """
     )
-    assert api.get("mysqlclusters.database.example.com", "my-mysql")["spec"]["version"] == 8.0
+    assert api.get("mysqlclusters.database.example.com", "my-mysql")["spec"]["version"] == stored
 
 
 def test_the_defaults_are_those_of_the_published_table(api):

@@ -14,7 +14,7 @@ from tests.test_process_nodes import (
     healthy,
     operated,
     process_cluster,
-    survives_the_death_of_its_primary,
+    survives_the_loss_of_its_primary,
     until,
 )
 
@@ -38,9 +38,9 @@ def manifest(**spec: Any) -> dict[str, Any]:
     return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
 
 
-def test_a_cluster_of_mysql_survives_the_death_of_its_primary(lifecycle: EmbeddedCluster):
+def test_a_cluster_of_mysql_survives_the_loss_of_its_primary(lifecycle: EmbeddedCluster):
     with operated(lifecycle, manifest(flavor="mysql", version="9.7"), "mysql") as cluster:
-        survives_the_death_of_its_primary(cluster)
+        survives_the_loss_of_its_primary(cluster, manifest(flavor="mysql", version="9.7"))
 
 
 def test_an_upgrade_replaces_all_members_and_keeps_the_data(lifecycle: EmbeddedCluster):

@@ -18,7 +18,9 @@ from steersman.testing.node_faults import NodeFaults, forwarded
 
 from mysqlcluster.connections import HttpsAgentSource, use_agents
 from mysqlcluster.names import AGENT_PORT, ROLE_LABEL
-from tests.members import server_root
+
+from . import scenario
+from .members import server_root
 
 pytestmark = pytest.mark.slow
 
@@ -117,19 +119,6 @@ def healthy(cluster: Cluster) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def cordoned(cluster: EmbeddedCluster) -> Iterator[None]:
-    """Make all nodes unschedulable, so that a deleted Pod is not replaced before the end of the block."""
-    nodes = [node["metadata"]["name"] for node in cluster.list("nodes")]
-    for node in nodes:
-        cluster.patch("nodes", node, {"spec": {"unschedulable": True}})
-    try:
-        yield
-    finally:
-        for node in nodes:
-            cluster.patch("nodes", node, {"spec": {"unschedulable": None}})
-
-
-@contextlib.contextmanager
 def application(cluster: EmbeddedCluster, member: str, owner: str = "db") -> Iterator[Any]:
     secret = cluster.get("secrets", f"{owner}-accounts")["data"]
     password = base64.b64decode(secret["application-password"]).decode()
@@ -147,38 +136,46 @@ def application(cluster: EmbeddedCluster, member: str, owner: str = "db") -> Ite
             yield cursor
 
 
-def test_a_cluster_of_real_servers_survives_the_death_of_its_primary(database: EmbeddedCluster):
-    survives_the_death_of_its_primary(database)
+class ProcessTier:
+    """The tier of the scenarios for process nodes."""
+
+    def __init__(self, cluster: EmbeddedCluster, ports: Mapping[str, tuple[str, int]]) -> None:
+        self.cluster = cluster
+        self._ports = ports
+
+    def primary_address(self, name: str) -> tuple[str, int]:
+        """Return an address that leads to the primary that the Service selects."""
+        pods = self.cluster.list("pods", labels=f"mysqlcluster_cr={name},{ROLE_LABEL}=primary")
+        if not pods:
+            raise LookupError(f"{name} has no primary")
+        return self._ports[pods[0]["metadata"]["name"]]
+
+    def member_address(self, pod: str) -> contextlib.AbstractContextManager[tuple[str, int]]:
+        """Return an address that leads to the server of a member."""
+        return contextlib.nullcontext(self._ports[pod])
+
+    def kill_server(self, pod: str) -> None:
+        """Kill the processes of the container of a member."""
+        NodeFaults(self.cluster).kill(pod, container="mysql")
 
 
-def survives_the_death_of_its_primary(database: EmbeddedCluster) -> None:
-    """Kill the primary of a cluster; check that another member becomes primary with its data, and that it rejoins."""
-    first = until(lambda: healthy(database), "the cluster did not become healthy")
-    primary = first["primary"]
-    with application(database, primary) as cursor:
-        cursor.execute("CREATE TABLE items (id BIGINT PRIMARY KEY)")
-        cursor.execute("INSERT INTO items VALUES (1), (2), (3)")
+@contextlib.contextmanager
+def tier_of(cluster: EmbeddedCluster) -> Iterator[ProcessTier]:
+    """Forward a port of this machine to each server."""
+    with contextlib.ExitStack() as stack:
+        yield ProcessTier(cluster, {name: stack.enter_context(forwarded(cluster, name, 3306)) for name in NAMES})
 
-    with cordoned(database):  # a primary that restarts within the detection time would stay the primary
-        NodeFaults(database).kill(primary, container="mysql")
-        database.delete("pods", primary)
-        moved = until(
-            lambda: (
-                (found := status(database)).get("primary") not in ("", None, primary)
-                and not found.get("transition")
-                and found
-            ),
-            "no other member became the primary",
-        )
-    with application(database, moved["primary"]) as cursor:
-        cursor.execute("INSERT INTO items VALUES (4)")
-        cursor.execute("SELECT id FROM items ORDER BY id")
-        assert [row[0] for row in cursor.fetchall()] == [1, 2, 3, 4]
 
-    again = until(lambda: healthy(database), "the old primary did not come back")
-    assert again["epoch"] > first["epoch"]
-    roles = {
-        pod["metadata"]["name"]: pod["metadata"]["labels"].get(ROLE_LABEL)
-        for pod in database.list("pods", labels="mysqlcluster_cr=db")
-    }
-    assert roles == {name: "primary" if name == again["primary"] else "replica" for name in NAMES}
+def survives_the_loss_of_its_primary(cluster: EmbeddedCluster, manifest: Mapping[str, Any]) -> None:
+    """Run the scenario of a lost primary on a cluster whose MySQLCluster was applied."""
+    with tier_of(cluster) as tier:
+        database = scenario.started(tier, manifest)
+        with scenario.Writers(database) as writers:
+            writers.wait_acknowledged()
+            scenario.survives_the_loss_of_the_primary(database, writers)
+            scenario.moves_its_primary(database, writers)
+        scenario.check_history(database, writers)
+
+
+def test_a_cluster_of_real_servers_survives_the_loss_of_its_primary(database: EmbeddedCluster):
+    survives_the_loss_of_its_primary(database, CLUSTER)

@@ -32,7 +32,7 @@ from steersman.k8s import (
     VolumeResourceRequirements,
 )
 
-from mysqlcluster import names
+from mysqlcluster import names, pod_security
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import BackupTarget, PvcTarget
 from mysqlcluster.desired import Desired
 
@@ -153,12 +153,14 @@ def _pod(want: Desired, archive: Place | None, source: Place | None) -> PodSpec:
         ),
         Volume(name="tls", secret=SecretVolumeSource(secret_name=names.tls_name(want.key.name))),
         Volume(name="scratch", empty_dir=EmptyDirVolumeSource()),
+        pod_security.TEMPORARY,
     ]
     mounts = [
         VolumeMount(name="settings", mount_path=SETTINGS, read_only=True),
         VolumeMount(name="secrets", mount_path=SECRETS, read_only=True),
         VolumeMount(name="tls", mount_path=TLS, read_only=True),
         VolumeMount(name="scratch", mount_path=SCRATCH),
+        pod_security.TEMPORARY_MOUNT,
     ]
     for name, place, read_only in (("archive", archive, False), ("source", source, True)):
         if place is not None:
@@ -170,11 +172,19 @@ def _pod(want: Desired, archive: Place | None, source: Place | None) -> PodSpec:
         name="archiver",
         image=want.image,
         command=("python3", "-m", "mysqlcluster.backup.archiver", f"{SETTINGS}/archiver.json"),
+        security_context=pod_security.CONTAINER,
         ports=(ContainerPort(name="archiver", container_port=names.ARCHIVER_PORT),),
         readiness_probe=probe,
         volume_mounts=tuple(mounts),
     )
-    return PodSpec(containers=(container,), volumes=tuple(volumes), termination_grace_period_seconds=10)
+    return PodSpec(
+        containers=(container,),
+        volumes=tuple(volumes),
+        termination_grace_period_seconds=10,
+        automount_service_account_token=False,
+        enable_service_links=False,
+        security_context=pod_security.POD,
+    )
 
 
 def _mount(

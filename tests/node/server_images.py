@@ -1,0 +1,146 @@
+"""The images of the database servers and of RocketMQ, built by their own Dockerfiles, and cached as archives.
+
+The Dockerfiles start from public images. Images made from Debian packages stand in for them under the same names, and
+their package managers use the sources and caches of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.node.base_image import (
+    CACHE,
+    PIP,
+    REPOSITORY,
+    Buildah,
+    buildah,
+    complete,
+    debian_root,
+    digest,
+    exclusive,
+    wheels,
+)
+
+PYTHON_OF_SUITE = {"bookworm": "3.11", "trixie": "3.13", "sid": "3.14"}
+_APT = Path("/etc/apt/apt.conf.d")
+_MAVEN = Path.home() / ".m2"
+_JAVA_PACKAGES = ("openjdk-17-jre-headless",)
+_MAVEN_PACKAGES = ("maven", *_JAVA_PACKAGES)
+
+
+@dataclass(frozen=True)
+class ServerImage:
+    """An image of a server."""
+
+    name: str
+    archive: Path
+
+    @property
+    def bytes(self) -> int:
+        """The size of the archive, which is not compressed."""
+        return self.archive.stat().st_size
+
+
+def database_image(flavor: str, series: str, suite: str) -> ServerImage:
+    """Return the image of a database server with the agent.
+
+    Args:
+        flavor: `mariadb` or `mysql`.
+        series: The version in the name of the image.
+        suite: The Debian release of the server's packages.
+    """
+    project = REPOSITORY / "operators/mysqlcluster"
+    file = project / f"images/{flavor}.Dockerfile"
+    sources = [file, project / "pyproject.toml", project / "requirements.lock", project / "mysqlcluster"]
+    with exclusive():
+        packages = wheels(PYTHON_OF_SUITE[suite])
+        name = f"docker.io/steersman/{flavor}:{series}"
+        archive = CACHE / f"{flavor}-{series}-{digest(*sources, *_own(), also=packages.name)}.tar"
+        if not archive.exists():
+            tool = buildah()
+            _debian(tool, suite)
+            pip = CACHE / "pip.conf"
+            pip.write_text(PIP)
+            mounts = {packages: "/opt/wheels", pip: "/etc/pip.conf", _APT: str(_APT)}
+            _build(tool, project, file, {"VERSION": series}, mounts, "", name)
+            _save(tool, name, archive, f"{flavor}-{series}-*.tar")
+    return ServerImage(name, archive)
+
+
+def rocketmq_image(server: str, version: str) -> ServerImage:
+    """Return the image of a server of RocketMQ: `nameserver`, `broker`, `controller` or `proxy`."""
+    directory = REPOSITORY / "operators/rocketmq/images"
+    name = f"docker.io/library/rocketmq-{server}:{version}"
+    with exclusive():
+        archive = CACHE / f"rocketmq-{server}-{version}-{digest(directory, *_own())}.tar"
+        if not archive.exists():
+            tool = buildah()
+            arguments = {"VERSION": version}
+            for argument, packages in (("JAVA", _JAVA_PACKAGES), ("MAVEN", _MAVEN_PACKAGES)):
+                arguments[argument] = _with_packages(tool, argument.lower(), packages)
+            _MAVEN.mkdir(exist_ok=True)
+            mounts = {_MAVEN: "/root/.m2"}
+            _build(tool, directory, directory / "Dockerfile", arguments, mounts, server, name)
+            _save(tool, name, archive, f"rocketmq-{server}-{version}-*.tar")
+    return ServerImage(name, archive)
+
+
+def _own() -> tuple[Path, Path]:
+    return Path(__file__), Path(__file__).with_name("base_image.py")
+
+
+def _build(
+    tool: Buildah,
+    context: Path,
+    file: Path,
+    arguments: Mapping[str, str],
+    mounts: Mapping[Path, str],
+    target: str,
+    name: str,
+) -> None:
+    """Build an image; `mounts` are directories and files of this machine, which the image does not get."""
+    words = ["build", "--layers", "--pull-never", "--file", str(file), "--tag", name]
+    words += ["--target", target] if target else []
+    for argument, value in arguments.items():
+        words += ["--build-arg", f"{argument}={value}"]
+    for source, path in mounts.items():
+        words += ["--volume", f"{source}:{path}"]
+    tool(*words, context)
+
+
+def _save(tool: Buildah, name: str, archive: Path, former: str) -> None:
+    """Write the archive of an image, and delete former ones."""
+    with complete(archive) as part:
+        tool("push", "--quiet", name, f"docker-archive:{part}:{name}")
+    for old in CACHE.glob(former):
+        if old != archive:
+            old.unlink()
+
+
+def _debian(tool: Buildah, suite: str) -> str:
+    """Return the name of the public image of a Debian release, after creating its stand-in."""
+    name = f"docker.io/library/debian:{suite}-slim"
+    if not _exists(tool, name):
+        container = tool("from", "scratch").strip()
+        tool("add", "--quiet", container, debian_root(suite, ("ca-certificates",)), "/")
+        tool("config", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", container)
+        tool("commit", "--quiet", "--rm", container, name)
+    return name
+
+
+def _with_packages(tool: Buildah, label: str, packages: tuple[str, ...]) -> str:
+    """Return the name of an image of Debian with more packages."""
+    name = f"localhost/steersman-{label}:{digest(also=repr(packages))}"
+    if not _exists(tool, name):
+        container = tool("from", "--pull-never", _debian(tool, "bookworm")).strip()
+        install = "apt-get update && apt-get install --yes --no-install-recommends"
+        script = f"{install} {' '.join(packages)} && rm -rf /var/lib/apt/lists/*"
+        tool("run", "--volume", f"{_APT}:{_APT}", container, "--", "sh", "-ec", script)
+        tool("commit", "--quiet", "--rm", container, name)
+    return name
+
+
+def _exists(tool: Buildah, name: str) -> bool:
+    return bool(tool("images", "--quiet", "--filter", f"reference={name}").strip())
