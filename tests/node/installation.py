@@ -64,6 +64,11 @@ class Process:
         """The resident memory."""
         return int(self.status["VmRSS"].split()[0]) * 1024
 
+    @property
+    def anonymous_bytes(self) -> int:
+        """The resident memory without mapped files, which the kernel can write back and release."""
+        return int(self.status["RssAnon"].split()[0]) * 1024
+
 
 class Installed:
     """An operator on the node."""

@@ -13,22 +13,12 @@ from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
 from tests.node.installation import Installed, Package, package
 from tests.node.measurements import Measurements
+from tests.node.metrics_access import check_metrics_access
 from tests.node.operator_images import OperatorImage, operator_image
 
 pytestmark = pytest.mark.node
 
 _KIND = "helloapps.apps.anupam.com"
-_SCRAPE = """
-import ssl, sys, urllib.error, urllib.request
-context = ssl.create_default_context()
-context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-request = urllib.request.Request(sys.argv[1], headers={"Authorization": f"Bearer {sys.argv[2]}"} if sys.argv[2] else {})
-try:
-    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-        print(answer.status, answer.read().decode()[:100000])
-except urllib.error.HTTPError as error:
-    print(error.code)
-"""
 
 
 def _app(name: str, size: int) -> dict[str, Any]:
@@ -97,50 +87,7 @@ def test_the_process_has_no_rights_on_its_machine(operator: Installed, measureme
 def test_metrics_are_for_those_who_may_read_them(
     node: RealNode, operator: Installed, image: OperatorImage, namespace: str
 ) -> None:
-    """A Pod asks the Service over TLS; the operator asks the API server who it is (TokenReview)."""
-    wait = ["python", "-c", "import signal; signal.pause()"]
-    container = {"name": "client", "image": image.name, "imagePullPolicy": "Never", "command": wait}
-    node.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "client"},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-        },
-        namespace=namespace,
-    )
-    accounts: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in ("reader", "other")
-    ]
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": f"{namespace}-reader"},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": f"{operator.name}-metrics-reader",
-        },
-        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": namespace}],
-    }
-    node.apply(*accounts, binding, namespace=namespace)
-    node.wait("pod", "client", "Ready", namespace=namespace, within=60)
-    address = f"https://{operator.name}-metrics.{operator.namespace}.svc:8443/metrics"
-
-    def scrape(account: str) -> str:
-        token = node.kubectl("create", "token", account, f"--namespace={namespace}").strip() if account else ""
-        words = ["python", "-c", _SCRAPE, address, token]
-        return node.kubectl("exec", f"--namespace={namespace}", "client", "--", *words)
-
-    try:
-        eventually(lambda: scrape("reader").startswith("200"), within=30, what="the metrics")
-        assert "# TYPE" in scrape("reader")
-        assert scrape("other").strip() == "403"
-        assert scrape("").strip() == "401"
-    finally:
-        node.delete("clusterrolebinding", f"{namespace}-reader")
-    reviews = node.audit_events(user=operator.user, resource="tokenreviews")
-    assert any(one.code == 201 for one in reviews)
+    check_metrics_access(node, operator, image, namespace)
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:

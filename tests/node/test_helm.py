@@ -1,72 +1,109 @@
-"""HelloApp from its Helm chart on a real node: install, upgrade, roll-back, uninstall, and install again."""
+"""Operators from their Helm charts on a real node: install, upgrade, rollback, uninstall, and install again."""
 
-import json
-import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
-from tests.node.base_image import run
-from tests.node.installation import Installed, Package, package
+from tests.node.helm import Helm
+from tests.node.installation import Installed, package
 from tests.node.operator_images import operator_image
+from tests.node.server_images import database_image, rocketmq_image
+from tests.node.volumes import add_volumes, remove_volumes
 
 pytestmark = pytest.mark.node
 
-_TOOLS = Path(os.environ.get("STEERSMAN_TOOLS") or Path.home() / ".cache/steersman/tools")
-_KIND = "helloapps.apps.anupam.com"
-_NAMESPACE = "helloapp-by-helm"
+_VOLUMES = 2
 
 
-class Helm:
-    """Helm with the administrator's kubeconfig, for one release."""
+@dataclass(frozen=True)
+class Subject:
+    """An operator, and an object whose Pods grow from one to two."""
 
-    def __init__(self, node: RealNode, package: Package) -> None:
-        assert (_TOOLS / "helm").exists(), "helm is missing: sh hack/tools.sh helm"
-        self._env = {**os.environ, "KUBECONFIG": str(node.kubeconfig), "HELM_CACHE_HOME": str(node.directory / "helm")}
-        self.package = package
+    project: str
+    kind: str
+    object: dict[str, Any]
+    pods: Callable[[dict[str, Any]], int]
+    """The number of complete Pods according to the object's status."""
+    server: Callable[[], Path] | None = None
+    """The archive of the image of the object's Pods."""
 
-    def __call__(self, verb: str, *words: str) -> str:
-        """Run one verb on the release; it returns when the release is ready."""
-        wait = ["--wait", "--timeout=120s"] if verb in ("install", "upgrade", "rollback", "uninstall") else []
-        line = [str(_TOOLS / "helm"), verb, "apps", *words, f"--namespace={_NAMESPACE}", *wait]
-        return run(*line, env=self._env)
+    @property
+    def namespace(self) -> str:
+        return f"{self.project}-by-helm"
 
-    def install(self) -> None:
-        """Install the chart."""
-        self("install", str(self.package.chart), "--create-namespace")
 
-    def status(self) -> tuple[str, int]:
-        """Return the status and the revision of the release."""
-        facts: dict[str, Any] = json.loads(self("status", "--output=json"))
-        return facts["info"]["status"], facts["version"]
+def _object(api: str, kind: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": {"size": 1, **spec}}
+
+
+_SUBJECTS = (
+    Subject(
+        "helloapp",
+        "helloapps.apps.anupam.com",
+        _object("apps.anupam.com/v1", "HelloApp", image=PAUSE_IMAGE),
+        lambda status: status.get("readyReplicas", 0),
+    ),
+    Subject(
+        "mysqlcluster",
+        "mysqlclusters.database.example.com",
+        _object("database.example.com/v1alpha1", "MySQLCluster", version="11.8"),
+        lambda status: len(status.get("quorum", {}).get("members", ())) if status.get("phase") == "Running" else 0,
+        lambda: database_image("mariadb", "11.8", "trixie").archive,
+    ),
+    Subject(
+        "rocketmq",
+        "nameservices.rocketmq.daocloud.io",
+        _object("rocketmq.daocloud.io/v1", "NameService", nameServiceImage="rocketmq-nameserver:5.5.0"),
+        lambda status: len(status.get("nameServers", ())),
+        lambda: rocketmq_image("nameserver", "5.5.0").archive,
+    ),
+)
+
+
+@pytest.fixture(scope="module", params=_SUBJECTS, ids=lambda subject: subject.project)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def helm(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
-    image = operator_image("helloapp")
+def helm(node: RealNode, subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helm]:
+    image = operator_image(subject.project)
     node.import_images(image.archive)
-    found = Helm(node, package("helloapp", tmp_path_factory.mktemp("helloapp"), image, "--namespace", _NAMESPACE))
-    yield found
-    for name in (f"namespace/{_NAMESPACE}", f"crd/{_KIND}"):
-        node.kubectl("delete", name, "--ignore-not-found", timeout=120)
+    if subject.server is not None:
+        node.import_images(subject.server())
+    add_volumes(node, subject.project, _VOLUMES)
+    directory = tmp_path_factory.mktemp(subject.project)
+    shipped = package(subject.project, directory, image, "--namespace", subject.namespace)
+    yield Helm(node, shipped, "apps")
+    node.kubectl("delete", f"namespace/{subject.namespace}", "--ignore-not-found", timeout=120)
+    for document in load_all(shipped.install.read_text()):
+        if document.value["kind"] == "CustomResourceDefinition":
+            node.kubectl("delete", f"crd/{document.value['metadata']['name']}", "--ignore-not-found", timeout=120)
+    remove_volumes(node, subject.project, _VOLUMES)
 
 
 def test_a_release_lives_through_upgrade_rollback_and_reinstallation(
-    node: RealNode, helm: Helm, namespace: str
+    node: RealNode, subject: Subject, helm: Helm, namespace: str
 ) -> None:
+    def has_pods(count: int) -> None:
+        def holds(found: dict[str, Any]) -> bool:
+            return subject.pods(found.get("status") or {}) == count
+
+        node.wait(subject.kind, "web", holds, namespace=namespace, within=120)
+
     helm.install()
-    operator = Installed(node, helm.package.name, _NAMESPACE)
+    operator = Installed(node, helm.package.name, subject.namespace)
     operator.wait_available()
-    spec = {"image": PAUSE_IMAGE, "size": 1}
-    app = {"apiVersion": "apps.anupam.com/v1", "kind": "HelloApp", "metadata": {"name": "web"}, "spec": spec}
-    node.apply(app, namespace=namespace)
-    node.wait(_KIND, "web", "Ready", namespace=namespace, within=60)
+    node.apply(subject.object, namespace=namespace)
+    has_pods(1)
 
     helm("upgrade", str(helm.package.chart), "--set", "replicas=2")
     operator.wait_available()
@@ -81,17 +118,17 @@ def test_a_release_lives_through_upgrade_rollback_and_reinstallation(
     assert operator.refusals() == []
 
     helm("uninstall")
-    assert node.get("deployment", helm.package.name, namespace=_NAMESPACE) is None
-    assert node.get(_KIND, "web", namespace=namespace) is not None, "definitions and objects outlive the release"
+    assert node.get("deployment", helm.package.name, namespace=subject.namespace) is None
+    assert node.get(subject.kind, "web", namespace=namespace) is not None, "definitions and objects outlive the release"
 
     # Helm deletes the role while the Pod ends, so the release of the lease may be refused.
-    eventually(lambda: not node.list("pods", namespace=_NAMESPACE), within=120, what="the end of the Pods")
+    eventually(lambda: not node.list("pods", namespace=subject.namespace), within=120, what="the end of the Pods")
     reinstalled = time.time()
     helm.install()
     operator.wait_available()
-    node.patch(_KIND, "web", {"spec": {"size": 2}}, namespace=namespace)
-    node.wait(_KIND, "web", lambda one: one["status"].get("readyReplicas") == 2, namespace=namespace, within=60)
+    node.patch(subject.kind, "web", {"spec": {"size": 2}}, namespace=namespace)
+    has_pods(2)
     assert operator.errors() == []
     assert operator.refusals(reinstalled) == []
-    node.delete(_KIND, "web", namespace=namespace, wait=True)
+    node.delete(subject.kind, "web", namespace=namespace, wait=True)
     helm("uninstall")

@@ -29,6 +29,7 @@ from steersman.k8s import (
     VolumeMount,
 )
 
+from rocketmq import pod_security
 from rocketmq.api.v1.pods import PodFields, StoredFields
 
 __all__ = [
@@ -113,10 +114,10 @@ def container(
         command=command,
         env=(*env, *fields.env),
         resources=fields.resources or ResourceRequirements(),
-        security_context=fields.container_security_context,
+        security_context=fields.container_security_context or pod_security.CONTAINER,
         ports=tuple(ContainerPort(name=port, container_port=number) for port, number in ports.items()),
         readiness_probe=Probe(tcp_socket=probe, period_seconds=2, failure_threshold=2),
-        volume_mounts=mounts,
+        volume_mounts=(*mounts, pod_security.TEMPORARY_MOUNT),
     )
 
 
@@ -133,7 +134,9 @@ def pod_spec(
     """
     return PodSpec(
         containers=(container,),
-        volumes=volumes,
+        volumes=(*volumes, pod_security.TEMPORARY),
+        automount_service_account_token=None if fields.service_account_name else False,
+        enable_service_links=False,
         termination_grace_period_seconds=grace_seconds,
         host_network=fields.host_network or None,
         dns_policy=fields.dns_policy,
@@ -143,7 +146,7 @@ def pod_spec(
         image_pull_secrets=fields.image_pull_secrets,
         priority_class_name=fields.priority_class_name or None,
         service_account_name=fields.service_account_name or None,
-        security_context=fields.security_context,
+        security_context=fields.security_context or pod_security.POD,
     )
 
 

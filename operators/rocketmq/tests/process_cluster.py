@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from steersman.testing import EmbeddedCluster, Operators
+from steersman.testing import Cluster, EmbeddedCluster, Operators
 from steersman.testing.node_faults import forwarded
 
 from rocketmq.access import RemotingServers, use_servers
 from rocketmq.remoting import BrokerAdmin, Connection, RemotingError, SubscriptionGroup, TopicConfig
-from tests.remoting_servers import server_files
-from tests.workload import TOPIC, Routes, Workload
+
+from .remoting_servers import server_files
+from .workload import TOPIC, Routes, Workload
 
 PROJECT = Path(__file__).parents[1]
 IMAGE = "rocketmq:5.5.0"
@@ -145,11 +146,11 @@ def broker(**spec: Any) -> dict[str, Any]:
     }
 
 
-def status(cluster: EmbeddedCluster, kind: str = "brokers") -> dict[str, Any]:
+def status(cluster: Cluster, kind: str = "brokers") -> dict[str, Any]:
     return (cluster.get(f"{kind}.rocketmq.daocloud.io", "mq") or {}).get("status") or {}
 
 
-def running(cluster: EmbeddedCluster) -> dict[str, Any]:
+def running(cluster: Cluster) -> dict[str, Any]:
     """Return the status of a Broker; an empty one unless it is current and all members are in sync."""
     found = cluster.get("brokers.rocketmq.daocloud.io", "mq") or {}
     state = found.get("status") or {}
@@ -170,20 +171,22 @@ MODES: dict[str, dict[str, Any]] = {
 """The modes that elect masters, with the smallest groups that survive the loss of one."""
 
 
-def address_of(cluster: EmbeddedCluster, pod: str, port: int = 10911) -> str:
+def address_of(cluster: Cluster, pod: str, port: int = 10911) -> str:
     return f"{pod}.mq-brokers.{cluster.namespace}.svc:{port}"
 
 
-def group_of(cluster: EmbeddedCluster, index: int = 0) -> dict[str, Any]:
+def group_of(cluster: Cluster, index: int = 0) -> dict[str, Any]:
     return status(cluster)["groups"][index]
 
 
-async def on_broker(ports: Ports, address: str, act: Callable[[BrokerAdmin], Awaitable[Any]]) -> Any:
+async def on_broker(ports: Callable[[str], str], address: str, act: Callable[[BrokerAdmin], Awaitable[Any]]) -> Any:
     async with await Connection.open(ports(address)) as connection:
         return await act(BrokerAdmin(connection))
 
 
-def started(cluster: EmbeddedCluster, ports: Ports, *, servers: dict[str, Any] | None = None, **spec: Any) -> Routes:
+def started(
+    cluster: Cluster, ports: Callable[[str], str], *, servers: dict[str, Any] | None = None, **spec: Any
+) -> Routes:
     """Start name servers and a Broker, and create the topic of the workload on all its masters."""
     if spec.get("clusterMode") == "CONTROLLER":
         cluster.apply(CONTROLLER)
@@ -207,7 +210,7 @@ def wait_routed(routes: Routes, groups: int, topic: str = TOPIC) -> None:
     until(lambda: asyncio.run(routed()), f"the topic {topic} has no route")
 
 
-def create_topic(cluster: EmbeddedCluster, ports: Ports, found: dict[str, Any], topic: str = TOPIC) -> None:
+def create_topic(cluster: Cluster, ports: Callable[[str], str], found: dict[str, Any], topic: str = TOPIC) -> None:
     async def create(admin: BrokerAdmin) -> None:
         await admin.put_topic(TopicConfig(topic, 2, 2))
         await admin.put_subscription_group(SubscriptionGroup("readers"))

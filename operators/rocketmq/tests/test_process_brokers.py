@@ -36,6 +36,7 @@ from tests.process_cluster import (
     wait_routed,
 )
 from tests.remoting_servers import server_files, unavailable
+from tests.scenario import replaces_lost_masters
 from tests.workload import TOPIC, RouteReader, Routes, Workload
 
 pytestmark = [
@@ -71,25 +72,26 @@ def setting(ports: Ports, address: str, name: str) -> tuple[str, str]:
     return asyncio.run(on_broker(ports, address, read))
 
 
+class ProcessTier:
+    """The tier of the scenarios for process nodes."""
+
+    def __init__(self, cluster: EmbeddedCluster, ports: Ports) -> None:
+        self.cluster = cluster
+        self.ports = ports
+
+    def pause(self, pod: str) -> contextlib.AbstractContextManager[object]:
+        """Stop the processes of a Pod until the block ends."""
+        return NodeFaults(self.cluster).pause(pod)
+
+    def kill(self, pod: str) -> None:
+        """Kill the processes of a Pod."""
+        NodeFaults(self.cluster).kill(pod, container="broker")
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_is_lost(cluster, shop, mode):
     routes = started(cluster, shop, **MODES[mode])
-    first = group_of(cluster)
-    with Workload(routes, [("mq-0", 0), ("mq-0", 1)]) as workload:
-        sends(workload)
-        with NodeFaults(cluster).pause(first["master"]):
-            until(lambda: group_of(cluster)["master"] != first["master"], "no other member became the master")
-            sends(workload)
-        until(lambda: running(cluster), lambda: f"the old master does not follow: {status(cluster)}")
-        second = group_of(cluster)
-        assert second["epoch"] > first["epoch"]
-        NodeFaults(cluster).kill(second["master"], container="broker")
-        cluster.delete("pods", second["master"])
-        sends(workload)
-        until(lambda: running(cluster), lambda: f"the killed master does not come back: {status(cluster)}")
-        sends(workload)
-    report = workload.report()
-    assert report.sound, report
+    replaces_lost_masters(ProcessTier(cluster, shop), routes, [("mq-0", 0), ("mq-0", 1)])
 
 
 @pytest.mark.soak

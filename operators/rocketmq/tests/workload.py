@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 
 from rocketmq.remoting import Connection, MessageClient, NameServerAdmin, RemotingError, TopicRoute
-from tests.history import Report, check
+
+from .history import Report, check
 
 TOPIC = "orders"
 REQUEST_SECONDS = 3.0

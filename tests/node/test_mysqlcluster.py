@@ -1,0 +1,167 @@
+"""MySQLCluster in its own image, and MariaDB in the image of the servers, on a real node."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from steersman.documents import load_all
+from steersman.testing.real_node import RealNode
+from tests.node.base_image import REPOSITORY
+from tests.node.installation import Installed, Package, package
+from tests.node.measurements import Measurements
+from tests.node.metrics_access import check_metrics_access
+from tests.node.operator_images import OperatorImage, operator_image
+from tests.node.operator_tests import operator_tests
+from tests.node.pod_network import PodNetwork
+from tests.node.server_images import database_image
+from tests.node.volumes import add_volumes, remove_volumes
+
+pytestmark = pytest.mark.node
+
+scenario = operator_tests("mysqlcluster", "scenario")
+
+_SAMPLE = REPOSITORY / "operators/mysqlcluster/config/samples/database_v1alpha1_mysqlcluster.yaml"
+_NAMESPACE = "shop"
+_VOLUMES = 12
+_PORT = 3306
+_RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+
+
+class NodeTier:
+    """The tier of the scenarios for a real node."""
+
+    def __init__(self, node: RealNode, network: PodNetwork, stack: contextlib.ExitStack) -> None:
+        self.cluster = node
+        self._network = network
+        self._stack = stack
+        self._primaries: dict[str, tuple[str, int]] = {}
+
+    def primary_address(self, name: str) -> tuple[str, int]:
+        """Return an address that leads to the Service of the primary."""
+        if name not in self._primaries:
+            forwarding = self._network.forwarded(
+                lambda: self._network.service_address(_NAMESPACE, f"{name}-primary"), _PORT
+            )
+            self._primaries[name] = self._stack.enter_context(forwarding)
+        return self._primaries[name]
+
+    def member_address(self, pod: str) -> contextlib.AbstractContextManager[tuple[str, int]]:
+        """Return an address that leads to the server of a member."""
+        return self._network.forwarded(lambda: self._network.pod_address(_NAMESPACE, pod), _PORT)
+
+    def kill_server(self, pod: str) -> None:
+        """Kill the server with a command in its container."""
+        script = "kill -KILL $(cat /var/lib/mysql/run/server.pid)"
+        self.cluster.kubectl("exec", f"--namespace={_NAMESPACE}", pod, "--", "sh", "-c", script)
+
+
+def _sample(**spec: Any) -> dict[str, Any]:
+    (document,) = load_all(_SAMPLE.read_text())
+    sample: dict[str, Any] = document.value
+    return {**sample, "spec": {**sample["spec"], **spec}}
+
+
+def _server_process(node: RealNode, pod: str) -> Mapping[str, str]:
+    """Return `/proc/PID/status` of the database server of a member."""
+    script = "cat /proc/$(cat /var/lib/mysql/run/server.pid)/status"
+    text = node.kubectl("exec", f"--namespace={_NAMESPACE}", pod, "--", "sh", "-c", script)
+    return {key: value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def image(node: RealNode, measurements: Measurements) -> OperatorImage:
+    found = operator_image("mysqlcluster")
+    server = database_image("mariadb", "11.8", "trixie")
+    node.import_images(found.archive, server.archive)
+    measurements.megabytes("MySQLCluster: image above its base", found.bytes_above_base)
+    measurements.megabytes("MySQLCluster: image of MariaDB 11.8 with the agent, uncompressed", server.bytes)
+    return found
+
+
+@pytest.fixture(scope="module")
+def shipped(image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Package:
+    return package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)
+
+
+@pytest.fixture(scope="module")
+def operator(node: RealNode, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
+    began = time.time()
+    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
+    node.kubectl("label", "namespace", shipped.namespace, _RESTRICTED)
+    found = Installed(node, shipped.name, shipped.namespace)
+    found.wait_available()
+    measurements.seconds("MySQLCluster: apply of install.yaml until available", time.time() - began, 4)
+    process = found.process(found.leader())
+    measurements.seconds("MySQLCluster: start of the container until leader", found.led_since() - process.started, 1)
+    yield found
+    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+
+
+@pytest.fixture(scope="module")
+def tier(node: RealNode, operator: Installed) -> Iterator[NodeTier]:
+    add_volumes(node, "database", _VOLUMES)
+    node.create_namespace(_NAMESPACE)
+    node.kubectl("label", "namespace", _NAMESPACE, _RESTRICTED)
+    with node.test(_NAMESPACE), contextlib.ExitStack() as stack:
+        network = PodNetwork(node)
+        stack.callback(network.close)
+        yield NodeTier(node, network, stack)
+    node.kubectl("delete", "namespace", _NAMESPACE, "--wait=true", timeout=180)
+    remove_volumes(node, "database", _VOLUMES)
+
+
+@pytest.fixture(scope="module")
+def database(tier: NodeTier, measurements: Measurements) -> Any:
+    """The cluster of the sample, with backups to a volume."""
+    backup = {"schedule": "0 3 * * *", "target": {"pvc": {"size": "1Gi"}}}
+    failover = {"detectionSeconds": 2, "minIntervalSeconds": 0}
+    began = time.monotonic()
+    found = scenario.started(tier, _sample(backup=backup, failover=failover))
+    measurements.seconds("MySQLCluster: sample of three members until all replicate", time.monotonic() - began)
+    return found
+
+
+def test_no_acknowledged_write_is_lost_with_the_primary(database: Any, measurements: Measurements) -> None:
+    with scenario.Writers(database) as writers:
+        writers.wait_acknowledged()
+        scenario.survives_a_killed_server(database, writers)
+        gap = scenario.survives_the_loss_of_the_primary(database, writers)
+        scenario.moves_its_primary(database, writers)
+    scenario.check_history(database, writers)
+    measurements.seconds("MySQLCluster: Pod of the primary deleted until the next write is acknowledged", gap)
+
+
+def test_a_backup_is_restored_into_another_cluster(database: Any) -> None:
+    copy = _sample(size=1, fromBackup="before-migration") | {"metadata": {"name": "copy"}}
+    scenario.restores_a_backup(database, copy)
+
+
+def test_the_processes_have_no_rights_on_their_machine(
+    node: RealNode, operator: Installed, database: Any, measurements: Measurements
+) -> None:
+    process = operator.process(operator.leader())
+    member = _server_process(node, database.wait_healthy()["primary"])
+    for status in (process.status, member):
+        assert status["Uid"].split() == ["65532"] * 4
+        assert status["NoNewPrivs"] == "1"
+        assert status["Seccomp"] == "2"
+        assert int(status["CapEff"], 16) == 0
+        assert int(status["CapBnd"], 16) == 0
+    measurements.megabytes("MySQLCluster: resident memory of the operator with two clusters", process.rss_bytes, 50)
+    rss = int(member["VmRSS"].split()[0]) * 1024
+    measurements.megabytes("MySQLCluster: resident memory of the MariaDB server of the primary", rss)
+
+
+def test_metrics_are_for_those_who_may_read_them(
+    node: RealNode, operator: Installed, image: OperatorImage, namespace: str
+) -> None:
+    check_metrics_access(node, operator, image, namespace)
+
+
+def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
+    """The last test of the installation: it judges all that the others did."""
+    assert operator.errors() == []
+    assert operator.refusals() == []
