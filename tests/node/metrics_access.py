@@ -1,4 +1,4 @@
-"""Who may read the metrics of an operator: a Pod asks its Service over TLS with tokens of ServiceAccounts."""
+"""Access to the metrics of an operator: a Pod sends requests to its Service over TLS with tokens of ServiceAccounts."""
 
 from __future__ import annotations
 

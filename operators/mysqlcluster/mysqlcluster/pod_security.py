@@ -1,4 +1,4 @@
-"""The security settings of all Pods of a cluster: those that the Pod Security level `restricted` asks for."""
+"""The security settings of all Pods of a cluster: those that the Pod Security level `restricted` requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The default security settings of Pods: those that the Pod Security level `restricted` asks for."""
+"""The default security settings of Pods: those that the Pod Security level `restricted` requires."""
 
 from __future__ import annotations
 

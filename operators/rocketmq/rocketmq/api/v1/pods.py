@@ -57,7 +57,7 @@ class PodFields(Model):
     priority_class_name: Name = ""
     service_account_name: Name = ""
     security_context: PodSecurityContext | None = None
-    """Security context of the Pod; by default user 65532 without rights, as Pod Security `restricted` asks for."""
+    """Security context of the Pod; by default that of the Pod Security level `restricted`, with user 65532."""
     container_security_context: SecurityContext | None = None
     """Security context of the container; by default without capabilities and with a read-only root file system."""
 
