@@ -135,7 +135,8 @@ def _with_packages(tool: Buildah, label: str, packages: tuple[str, ...]) -> str:
     name = f"localhost/steersman-{label}:{digest(also=repr(packages))}"
     if not _exists(tool, name):
         container = tool("from", "--pull-never", _debian(tool, "bookworm")).strip()
-        install = "apt-get update && apt-get install --yes --no-install-recommends"
+        # Packages of Java create links in this directory, which the image lacks like all documentation.
+        install = "mkdir -p /usr/share/man/man1 && apt-get update && apt-get install --yes --no-install-recommends"
         script = f"{install} {' '.join(packages)} && rm -rf /var/lib/apt/lists/*"
         tool("run", "--volume", f"{_APT}:{_APT}", container, "--", "sh", "-ec", script)
         tool("commit", "--quiet", "--rm", container, name)

@@ -39,8 +39,11 @@ class ServerFilesError(RuntimeError):
 
 
 def cache() -> Path:
-    """Return the directory of all servers."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    """Return the directory of all servers.
+
+    Pods of process nodes run as another user, which cannot read the home directory of root.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or ("/var/cache" if os.geteuid() == 0 else Path.home() / ".cache")
     return Path(base) / "steersman" / "servers"
 
 

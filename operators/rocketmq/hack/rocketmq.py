@@ -64,7 +64,9 @@ def make(version: str) -> Path:
         raise ServerFilesError(f"the version {version!r} is not valid: use three numbers, as in 5.5.0")
     if shutil.which("java") is None:
         raise ServerFilesError("java is not installed; RocketMQ needs Java 17")
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steersman" / "rocketmq" / version
+    # Pods of process nodes run as another user, which cannot read the home directory of root.
+    home = Path("/var/cache") if os.geteuid() == 0 else Path.home() / ".cache"
+    base = Path(os.environ.get("XDG_CACHE_HOME") or home) / "steersman" / "rocketmq" / version
     base.mkdir(parents=True, exist_ok=True)
     with open(base / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
