@@ -6,6 +6,8 @@ their package managers use the sources and caches of this machine.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +66,13 @@ def database_image(flavor: str, series: str, suite: str) -> ServerImage:
             pip = CACHE / "pip.conf"
             pip.write_text(PIP)
             mounts = {packages: "/opt/wheels", pip: "/etc/pip.conf", _APT: str(_APT)}
-            _build(tool, project, file, {"VERSION": series}, mounts, "", name)
+            with tempfile.TemporaryDirectory() as directory:
+                context = Path(directory) / "context"
+                shutil.copytree(project, context, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+                # buildah does not compare the files of mounts, but a changed file runs the installation again.
+                with (context / "requirements.lock").open("a") as lock:
+                    lock.write(f"# {packages.name}\n")
+                _build(tool, context, file, {"VERSION": series}, mounts, "", name)
             _save(tool, name, archive, f"{flavor}-{series}-*.tar")
     return ServerImage(name, archive)
 

@@ -117,9 +117,8 @@ def tier(node: RealNode, operator: Installed) -> Iterator[NodeTier]:
 def database(tier: NodeTier, measurements: Measurements) -> Any:
     """The cluster of the sample, with backups to a volume."""
     backup = {"schedule": "0 3 * * *", "target": {"pvc": {"size": "1Gi"}}}
-    failover = {"detectionSeconds": 2, "minIntervalSeconds": 0}
     began = time.monotonic()
-    found = scenario.started(tier, _sample(backup=backup, failover=failover))
+    found = scenario.started(tier, _sample(backup=backup, **scenario.SPEC))
     measurements.seconds("MySQLCluster: sample of three members until all replicate", time.monotonic() - began)
     return found
 

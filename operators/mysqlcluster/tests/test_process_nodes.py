@@ -35,7 +35,7 @@ CLUSTER = {
         "size": 3,
         "flavor": "mariadb",
         "version": "10.11",
-        "failover": {"detectionSeconds": 1, "minIntervalSeconds": 0},
+        **scenario.SPEC,
     },
 }
 
