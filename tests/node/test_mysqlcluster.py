@@ -130,7 +130,7 @@ def test_no_acknowledged_write_is_lost_with_the_primary(database: Any, measureme
         gap = scenario.survives_the_loss_of_the_primary(database, writers)
         scenario.moves_its_primary(database, writers)
     scenario.check_history(database, writers)
-    measurements.seconds("MySQLCluster: Pod of the primary deleted until the next write is acknowledged", gap)
+    measurements.seconds("MySQLCluster: longest time without an acknowledged write, Pod of the primary lost", gap)
 
 
 def test_a_backup_is_restored_into_another_cluster(database: Any) -> None:

@@ -27,6 +27,7 @@ WAIT_SECONDS = 240.0
 ATTEMPT_SECONDS = 3
 PORT = 3306
 WRITERS = 4
+SWITCHOVER_ATTEMPTS = 5
 SPEC: Mapping[str, Any] = {
     # A lost primary may have logged transactions that no replica acknowledged. Their number depends on the moment.
     "rejoin": {"errantPolicy": "Reclone"},
@@ -167,6 +168,12 @@ class Writers:
     def acknowledged(self) -> int:
         return len(self.history.numbers(Outcome.OK))
 
+    def longest_gap(self, since: float) -> float:
+        """Return the longest time without an acknowledgement after a time of `time.monotonic`."""
+        attempts = list(self.history.attempts)
+        times = sorted(each.answered for each in attempts if each.outcome is Outcome.OK and each.answered > since)
+        return max(later - earlier for earlier, later in itertools.pairwise([since, *times]))
+
     def wait_acknowledged(self, more: int = 50) -> None:
         """Wait until more writes are acknowledged."""
         wanted = self.acknowledged + more
@@ -231,7 +238,7 @@ def survives_the_loss_of_the_primary(database: Database, writers: Writers) -> fl
     """Delete the Pod of the primary and keep it away until another member is the primary.
 
     Returns:
-        The seconds from the deletion to the next acknowledged write.
+        The longest time between two acknowledged writes, in seconds.
     """
     before = database.wait_healthy()
     with cordoned(database.cluster):  # a primary that restarts within the detection time would stay the primary
@@ -244,24 +251,33 @@ def survives_the_loss_of_the_primary(database: Database, writers: Writers) -> fl
     assert after["epoch"] > before["epoch"]
     expected = {each["name"]: "replica" for each in after["members"]} | {after["primary"]: "primary"}
     until(lambda: database.roles() == expected, lambda: f"the labels of the Pods are {database.roles()}")
-    return writers.history.gap_after(lost)
+    return writers.longest_gap(since=lost)
 
 
 def moves_its_primary(database: Database, writers: Writers) -> None:
     """Move the primary by a MySQLSwitchover while clients write."""
     before = database.wait_healthy()["primary"]
     target = next(each["name"] for each in database.status()["members"] if each["name"] != before)
-    name = f"{database.name}-to-{target}"
+    for attempt in range(SWITCHOVER_ATTEMPTS):
+        found = _switchover(database, f"{database.name}-to-{target}-{attempt}", target)
+        if found["phase"] == "Completed":
+            break
+        # On a busy machine the target may not catch up in time; then the primary stays, and loses no write.
+        assert "after another change" in found["message"], found
+    assert database.wait_healthy()["primary"] == target
+    writers.wait_acknowledged()
+
+
+def _switchover(database: Database, name: str, target: str) -> dict[str, Any]:
+    """Create a MySQLSwitchover, and return its status when it has ended."""
     spec = {"cluster": database.name, "target": target, "reason": "maintenance"}
     database.cluster.apply({"apiVersion": API, "kind": "MySQLSwitchover", "metadata": {"name": name}, "spec": spec})
 
-    def phase() -> dict[str, Any]:
+    def status() -> dict[str, Any]:
         return (database.cluster.get(SWITCHOVERS, name) or {}).get("status") or {}
 
-    until(lambda: phase().get("phase") in ("Completed", "Refused"), lambda: f"the switchover is {phase()}")
-    assert phase()["phase"] == "Completed", phase()
-    assert database.wait_healthy()["primary"] == target
-    writers.wait_acknowledged()
+    until(lambda: status().get("phase") in ("Completed", "Refused"), lambda: f"the switchover is {status()}")
+    return status()
 
 
 def restores_a_backup(database: Database, copy: Mapping[str, Any]) -> None:
