@@ -10,7 +10,6 @@ import pytest
 from steersman.testing.controlplane_cluster import KubectlError
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
-from steersman.testing.waiting import eventually
 from tests.node.installation import Installed, Package, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
