@@ -59,7 +59,7 @@ def database_image(flavor: str, series: str, suite: str) -> ServerImage:
     with exclusive():
         packages = wheels(PYTHON_OF_SUITE[suite])
         name = f"docker.io/steersman/{flavor}:{series}"
-        archive = CACHE / f"{flavor}-{series}-{digest(*sources, *_own(), also=packages.name)}.tar"
+        archive = CACHE / f"server-{flavor}-{series}-{digest(*sources, *_own(), also=packages.name)}.tar"
         if not archive.exists():
             tool = buildah()
             _debian(tool, suite)
@@ -73,7 +73,7 @@ def database_image(flavor: str, series: str, suite: str) -> ServerImage:
                 with (context / "requirements.lock").open("a") as lock:
                     lock.write(f"# {packages.name}\n")
                 _build(tool, context, file, {"VERSION": series}, mounts, "", name)
-            _save(tool, name, archive, f"{flavor}-{series}-*.tar")
+            _save(tool, name, archive, f"server-{flavor}-{series}-*.tar")
     return ServerImage(name, archive)
 
 
@@ -82,7 +82,7 @@ def rocketmq_image(server: str, version: str) -> ServerImage:
     directory = REPOSITORY / "operators/rocketmq/images"
     name = f"docker.io/library/rocketmq-{server}:{version}"
     with exclusive():
-        archive = CACHE / f"rocketmq-{server}-{version}-{digest(directory, *_own())}.tar"
+        archive = CACHE / f"server-rocketmq-{server}-{version}-{digest(directory, *_own())}.tar"
         if not archive.exists():
             tool = buildah()
             arguments = {"VERSION": version}
@@ -91,7 +91,7 @@ def rocketmq_image(server: str, version: str) -> ServerImage:
             _MAVEN.mkdir(exist_ok=True)
             mounts = {_MAVEN: "/root/.m2"}
             _build(tool, directory, directory / "Dockerfile", arguments, mounts, server, name)
-            _save(tool, name, archive, f"rocketmq-{server}-{version}-*.tar")
+            _save(tool, name, archive, f"server-rocketmq-{server}-{version}-*.tar")
     return ServerImage(name, archive)
 
 
