@@ -81,6 +81,11 @@ def test_the_defaults_of_the_in_sync_set_depend_on_the_number_of_members(replica
         ("Broker", BROKER | {"autoscaling": {"minGroups": 3, "maxGroups": 2}}, "must not be greater than maxGroups"),
         ("Broker", BROKER | {"config": {"brokerId": "0"}}, "config sets what other fields decide"),
         ("Broker", {"replicaPerGroup": 2}, "brokerImage"),
+        (
+            "Controller",
+            CONTROLLER | {"config": {"enableElectUncleanMaster": "true"}},
+            "which loses messages: remove it",
+        ),
         ("Controller", CONTROLLER | {"size": 4}, "needs an odd number of members"),
         ("NameService", NAME_SERVICE | {"size": 0}, "spec.size"),
         ("TopicTransfer", TRANSFER | {"targetCluster": "green"}, "must differ"),

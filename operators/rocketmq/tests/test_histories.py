@@ -136,3 +136,32 @@ def test_the_page_has_the_results_of_the_reports():
     assert [str(fault) for each in runs for fault in faults_of(each["seed"])] == [
         fault for each in runs for fault in each["faults"]
     ]
+
+
+def test_an_interrupted_run_keeps_its_results_and_continues_with_the_other_seeds(monkeypatch, tmp_path: Path):
+    asked: list[list[int]] = []
+
+    def results(mode: str, seeds: list[int]):
+        asked.append(seeds)
+        for seed in seeds:
+            if seed == 2 and len(asked) == 1:
+                raise KeyboardInterrupt
+            yield {
+                "seed": seed,
+                "faults": [str(each) for each in faults_of(seed)],
+                "acknowledged": 100 + seed,
+                "lost": int(seed == 3),
+                "disordered": 0,
+                "duplicates": 1,
+                "gap": 0.5,
+            }
+
+    monkeypatch.setattr(check_histories, "report_of", lambda mode: tmp_path / f"{mode}.json")
+    monkeypatch.setattr(check_histories, "_results", results)
+    with pytest.raises(KeyboardInterrupt):
+        check_histories.run("DLEDGER", range(4), "")
+    assert not check_histories.run("DLEDGER", range(4), "busy"), "seed 3 has lost a message"
+    assert asked == [[0, 1, 2, 3], [2, 3]]
+    text = check_histories.render([check_histories.read_report("DLEDGER")])
+    assert "4 seeds, 406 acknowledged messages: 1 lost, 0 out of order." in text
+    assert "embedded cluster; busy." in text

@@ -14,6 +14,8 @@ from rocketmq.pods import STORE
 __all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
 
 DEFAULTS = {
+    # The interval in which a broker reads its list of name servers, in milliseconds.
+    "updateNameServerAddrPeriod": "5000",
     # The shortest interval that brokers accept, so that new name servers soon have all routes.
     "registerNameServerPeriod": "10000",
 }
@@ -24,8 +26,6 @@ CONTROLLER_MODE_DEFAULTS = {
     "controllerHeartBeatTimeoutMills": "6000",
 }
 """Settings of brokers in mode CONTROLLER that the spec may change."""
-NAME_SERVER_PERIOD_MS = 5_000
-"""Interval in which a broker reads its list of name servers."""
 READ, READ_WRITE = "4", "6"
 
 LIVE_KEYS = frozenset(
@@ -82,7 +82,6 @@ def settings_of(broker: Broker, member: Member, endpoints: Endpoints, *, writabl
         "listenPort": str(spec.ports.listen),
         "haListenPort": str(spec.ports.ha),
         "namesrvAddr": ";".join(endpoints.name_servers),
-        "updateNameServerAddrPeriod": str(NAME_SERVER_PERIOD_MS),
         "storePathRootDir": f"{STORE}/store",
         "storePathCommitLog": f"{STORE}/store/commitlog",
         "flushDiskType": f"{spec.flush_disk_type}_FLUSH",

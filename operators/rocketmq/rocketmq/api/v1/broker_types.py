@@ -16,7 +16,7 @@ RESERVED_KEYS = (
     "['brokerClusterName', 'brokerName', 'brokerId', 'brokerRole', 'brokerPermission', 'listenPort', 'haListenPort',"
     " 'namesrvAddr', 'storePathRootDir', 'storePathCommitLog', 'flushDiskType', 'inSyncReplicas', 'minInSyncReplicas',"
     " 'enableDLegerCommitLog', 'dLegerGroup', 'dLegerPeers', 'dLegerSelfId', 'enableControllerMode',"
-    " 'controllerAddr', 'allAckInSyncStateSet', 'metricsPromExporterPort']"
+    " 'controllerAddr', 'allAckInSyncStateSet', 'metricsExporterType', 'metricsPromExporterPort']"
 )
 """Settings that the operator makes of other fields."""
 

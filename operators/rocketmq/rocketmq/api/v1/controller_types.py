@@ -8,10 +8,22 @@ from steersman.models.markers import Format, MaxLength, MaxProperties
 
 from rocketmq.api.v1.pods import STORAGE_RULES, Image, Port, StoredFields
 
+RESERVED_KEYS = (
+    "['controllerDLegerGroup', 'controllerDLegerPeers', 'controllerDLegerSelfId', 'controllerStorePath', 'listenPort',"
+    " 'enableElectUncleanMaster', 'notifyBrokerRoleChanged']"
+)
+"""Settings that the operator makes of other fields, or that would lose messages."""
+
 
 class ControllerSpec(StoredFields):
     __rules__ = (
         *STORAGE_RULES,
+        CEL(
+            f"!has(self.config) || !{RESERVED_KEYS}.exists(key, key in self.config)",
+            message="config sets what the operator decides, such as listenPort or enableElectUncleanMaster, which loses"
+            " messages: remove it",
+            field_path=".config",
+        ),
         CEL(
             "self.size % 2 == 1",
             message="a Controller needs an odd number of members: 1, 3, 5, 7 or 9",
