@@ -18,10 +18,12 @@ RESERVED_KEYS = (
     " 'enableDLegerCommitLog', 'dLegerGroup', 'dLegerPeers', 'dLegerSelfId', 'enableControllerMode',"
     " 'controllerAddr', 'allAckInSyncStateSet', 'metricsExporterType', 'metricsPromExporterPort']"
 )
-"""Settings that the operator makes of other fields."""
+"""Settings that the operator derives from other fields."""
 
 
 class BrokerPorts(Model):
+    """The TCP ports of a broker."""
+
     __rules__ = (
         CEL(
             f"{_PORTS}.all(port, {_PORTS}.exists_one(other, other == port))",
@@ -35,12 +37,14 @@ class BrokerPorts(Model):
     dledger: Port = 40911
     """Port for the replication of mode DLEDGER."""
     controller: Port = 9878
-    """Port of the members of the Controller, in mode CONTROLLER."""
+    """Port of the members of the Controller, for mode CONTROLLER."""
     metrics: Port = 5557
     """Port of the broker's Prometheus endpoint."""
 
 
 class Autoscaling(Model):
+    """How the operator chooses the number of groups."""
+
     __rules__ = (
         CEL(
             "!self.enabled || (has(self.minGroups) && has(self.maxGroups))",
@@ -52,15 +56,20 @@ class Autoscaling(Model):
         ),
     )
     enabled: bool = False
+    """Whether the operator chooses the number of groups, from minGroups to maxGroups."""
     min_groups: Annotated[int, Ge(1), Le(64)] | None = None
+    """The smallest number of groups."""
     max_groups: Annotated[int, Ge(1), Le(64)] | None = None
+    """The largest number of groups."""
     target_put_tps: Annotated[int, Ge(1)] | None = None
-    """Messages per second and group that the number of groups is chosen for."""
+    """Messages per second and group for which the number of groups is chosen."""
     target_disk_percent: Annotated[int, Ge(1), Le(95)] = 70
-    """Use of the disk, on average, above which a group is added."""
+    """Average use of the disks, in percent, above which a group is added."""
 
 
 class BrokerSpec(StoredFields):
+    """The desired state of broker groups."""
+
     __rules__ = (
         *STORAGE_RULES,
         CEL(
@@ -114,75 +123,92 @@ class BrokerSpec(StoredFields):
     size: Annotated[int, Ge(1), Le(64)] = 1
     """Number of groups."""
     replica_per_group: Annotated[int, Ge(0), Le(8)] = 1
-    """Replicas beside the first member of each group; 2 or more, even, and fixed in mode DLEDGER."""
+    """Number of replicas in each group, beside its first member. In mode DLEDGER it is even, at least 2, and cannot change."""
     cluster_mode: Literal["STATIC", "DLEDGER", "CONTROLLER"] = "DLEDGER"
-    """How a master is elected: not at all (STATIC), by the members of the group, or by a Controller."""
+    """The election of masters: none (STATIC), by the members of the group (DLEDGER), or by a Controller (CONTROLLER)."""
     cluster_name: Annotated[str, MaxLength(63)] = ""
-    """Name of the RocketMQ cluster; the name of the object by default."""
+    """Name of the RocketMQ cluster. Default: the name of the object."""
     replication_mode: Literal["SYNC", "ASYNC"] = "SYNC"
-    """`ASYNC` acknowledges messages that only the master has, and loses them with it."""
+    """`SYNC` acknowledges a message when replicas have it. `ASYNC` acknowledges it before, so that it can be lost with the master."""
     flush_disk_type: Literal["SYNC", "ASYNC"] = "ASYNC"
-    """`SYNC` acknowledges messages that are on the disk."""
+    """`SYNC` acknowledges a message after it is written to the disk."""
     in_sync_replicas: Annotated[int, Ge(1), Le(9)] | None = None
-    """Members that have a message before it is acknowledged; 2 by default, 1 for groups of one and for ASYNC."""
+    """Number of members that must have a message before it is acknowledged. Default: 2, or 1 for groups of one member and for ASYNC."""
     min_in_sync_replicas: Annotated[int, Ge(1), Le(9)] | None = None
-    """Members in sync below which a group refuses messages; 2 with 3 or more members by default, else 1."""
+    """Number of members in sync below which a group refuses messages. Default: 2 for groups of 3 or more members, otherwise 1."""
     name_servers: Addresses = ()
-    """Addresses of name servers outside; found through `nameService` by default."""
+    """Addresses (host:port) of external name servers. Default: those of `nameService`."""
     name_service: Name = ""
-    """NameService that the brokers register with; the one with the name of the Broker by default."""
+    """Name of the NameService of the brokers. Default: the name of the Broker."""
     controller: Name = ""
-    """Controller of mode CONTROLLER; the one with the name of the Broker by default."""
+    """Name of the Controller, for mode CONTROLLER. Default: the name of the Broker."""
     broker_image: Image
-    """Image of the broker."""
+    """Container image of the broker."""
     allow_restart: bool = True
-    """Restart brokers for changes that they cannot take over at run time."""
+    """Whether brokers are restarted for changes that need it."""
     scale_pod_name: Name = ""
-    """Pod that the topics and subscription groups of a new group are copied from; by default a master."""
+    """Name of the Pod whose topics and subscription groups are copied to a new group. Default: a master."""
     config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(256)] = EMPTY
-    """Settings of the broker. Some are changed at run time, the others by a rolling restart."""
+    """Settings of the broker by name. Some are changed at run time, the others by a rolling restart."""
     autoscaling: Autoscaling = Autoscaling()
+    """Autoscaling."""
     ports: BrokerPorts = BrokerPorts()
+    """Ports of the brokers."""
 
 
 class DrainStatus(Model):
+    """The progress of the removal of a group."""
+
     offset: Annotated[int, Format("int64")] = -1
-    """End of the master's commit log."""
+    """End of the master's commit log, in bytes."""
     unchanged_since: datetime | None = None
-    """Since when no message has come."""
+    """Time since which no message has arrived."""
     pending: Annotated[int, Format("int64")] | None = None
-    """Messages that consumers have not read."""
+    """Number of messages that consumers have not read."""
 
 
 class GroupStatus(Model):
+    """A group of brokers."""
+
     name: str
+    """Name of the group."""
     master: str = ""
+    """Name of the Pod of the master."""
     epoch: int = 0
     """Increases with every change of the master."""
     in_sync: tuple[str, ...] = ()
+    """Names of the Pods of the members in sync."""
     members: tuple[str, ...] = ()
+    """Names of the Pods of the members."""
     joined: bool = False
-    """The topics and subscription groups of the other groups have been copied to it."""
+    """Whether the topics and subscription groups of the other groups have been copied to this group."""
     drain: DrainStatus | None = None
-    """The progress of a group that leaves."""
+    """The progress of the removal of this group."""
 
 
 class BrokerStatus(Model):
+    """The observed state of broker groups."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     phase: str = ""
+    """A summary of the conditions."""
     groups: Annotated[tuple[GroupStatus, ...], MaxItems(64)] = ()
+    """The groups."""
     name_servers: tuple[str, ...] = ()
+    """Addresses (host:port) of the name servers."""
     nodes: tuple[str, ...] = ()
     """Names of the Pods."""
     size: Annotated[int, Format("int32")] | None = None
     """Number of groups, for the scale subresource."""
     selector: str = ""
+    """Label selector of the Pods, for the scale subresource."""
     version: str = ""
+    """Version of the brokers."""
     below_since: datetime | None = None
-    """Since when autoscaling finds that fewer groups would be enough."""
+    """Time since which autoscaling considers fewer groups sufficient."""
     conditions: Conditions = ()
-    """Available, MasterElected, InSync, ConfigApplied, NameServersReachable and Scaling."""
+    """The conditions Available, MasterElected, InSync, ConfigApplied, NameServersReachable and Scaling."""
 
 
 NAME_LENGTH = CEL(

@@ -9,27 +9,33 @@ from rocketmq.api.v1.pods import Addresses, Image, Name, PodFields, Port
 
 
 class ConsoleSpec(PodFields):
+    """The desired state of a console."""
+
     size: Annotated[int, Ge(0), Le(9)] = 1
     """Number of Pods."""
     console_image: Image
-    """Image of the console."""
+    """Container image of the console."""
     port: Port = 8080
-    """Port that the console listens on."""
+    """TCP port of the console."""
     name_servers: Addresses = ()
-    """Addresses of name servers outside; found through `nameService` by default."""
+    """Addresses (host:port) of external name servers. Default: those of `nameService`."""
     name_service: Name = ""
-    """NameService that is shown; the one with the name of the Console by default."""
+    """Name of the NameService that the console shows. Default: the name of the Console."""
 
 
 class ConsoleStatus(Model):
+    """The observed state of a console."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     name_servers: tuple[str, ...] = ()
+    """Addresses (host:port) of the name servers."""
     size: Annotated[int, Format("int32")] | None = None
     """Number of Pods, for the scale subresource."""
     selector: str = ""
+    """Label selector of the Pods, for the scale subresource."""
     conditions: Conditions = ()
-    """Available."""
+    """The condition Available."""
 
 
 class Console(

@@ -16,6 +16,8 @@ RESERVED_KEYS = (
 
 
 class ControllerSpec(StoredFields):
+    """The desired state of a controller quorum."""
+
     __rules__ = (
         *STORAGE_RULES,
         CEL(
@@ -36,26 +38,30 @@ class ControllerSpec(StoredFields):
         ),
     )
     size: Annotated[int, Ge(1), Le(9)] = 3
-    """Number of members: odd, and never lowered."""
+    """Number of members. It is odd and cannot decrease."""
     controller_image: Image
-    """Image of the controller."""
+    """Container image of the controller."""
     port: Port = 9878
-    """Port for brokers and for the other members."""
+    """TCP port for brokers and for the other members."""
     config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(64)] = EMPTY
-    """Settings of the controller."""
+    """Settings of the controller by name."""
 
 
 class ControllerStatus(Model):
+    """The observed state of a controller quorum."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     leader: str = ""
+    """Name of the Pod of the leader."""
     nodes: tuple[str, ...] = ()
     """Names of the Pods."""
     size: Annotated[int, Format("int32")] | None = None
     """Number of members, for the scale subresource."""
     selector: str = ""
+    """Label selector of the Pods, for the scale subresource."""
     conditions: Conditions = ()
-    """Available and LeaderElected."""
+    """The conditions Available and LeaderElected."""
 
 
 class Controller(

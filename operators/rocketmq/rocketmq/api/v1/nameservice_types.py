@@ -9,23 +9,29 @@ from rocketmq.api.v1.pods import Image, PodFields, Port
 
 
 class NameServiceSpec(PodFields):
+    """The desired state of name servers."""
+
     size: Annotated[int, Ge(1), Le(9)] = 1
-    """Number of name servers. Each holds all routes, and they do not talk to each other."""
+    """Number of name servers. Each has all routes, and they do not communicate with each other."""
     name_service_image: Image
-    """Image of the name server."""
+    """Container image of the name server."""
     port: Port = 9876
+    """TCP port of the name servers."""
 
 
 class NameServiceStatus(Model):
+    """The observed state of name servers."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     name_servers: tuple[str, ...] = ()
-    """Addresses of the name servers that are ready."""
+    """Addresses (host:port) of the ready name servers."""
     size: Annotated[int, Format("int32")] | None = None
     """Number of name servers, for the scale subresource."""
     selector: str = ""
+    """Label selector of the Pods, for the scale subresource."""
     conditions: Conditions = ()
-    """Available and Progressing."""
+    """The conditions Available and Progressing."""
 
 
 class NameService(

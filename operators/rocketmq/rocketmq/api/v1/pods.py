@@ -1,4 +1,4 @@
-"""Fields that every kind with Pods has, by the names of Apache's operator."""
+"""The common fields of kinds with Pods, with the names of Apache's operator."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -40,22 +40,30 @@ STORAGE_RULES = (KEEPS_STORAGE, HOST_PATH_IS_GIVEN, CLAIMS_ARE_GIVEN)
 
 
 class PodFields(Model):
-    """What the Pods of a kind have in common."""
+    """The common fields of kinds with Pods."""
 
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls the image."""
     image_pull_secrets: Annotated[tuple[LocalObjectReference, ...], MaxItems(16)] = ()
+    """Secrets with credentials for the registry."""
     resources: ResourceRequirements | None = None
     """Requests and limits of the container."""
     env: Annotated[tuple[EnvVar, ...], MaxItems(128)] = ()
-    """Environment variables beside those that the operator sets."""
+    """Environment variables, in addition to those of the operator."""
     host_network: bool = False
-    """Use the network of the node; its ports must be free there."""
+    """Whether the Pods use the network of the node. The ports must be free there."""
     dns_policy: Literal["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"] = "ClusterFirst"
+    """DNS policy of the Pods."""
     node_selector: Annotated[Mapping[str, Annotated[str, MaxLength(63)]], MaxProperties(64)] = EMPTY
+    """Labels of the nodes for the Pods."""
     affinity: Affinity | None = None
+    """Affinity of the Pods."""
     tolerations: Annotated[tuple[Toleration, ...], MaxItems(64)] = ()
+    """Tolerations of the Pods."""
     priority_class_name: Name = ""
+    """PriorityClass of the Pods."""
     service_account_name: Name = ""
+    """ServiceAccount of the Pods. Default: that of the namespace."""
     security_context: PodSecurityContext | None = None
     """Security context of the Pod; by default that of the Pod Security level `restricted`, with user 65532."""
     container_security_context: SecurityContext | None = None
@@ -63,14 +71,14 @@ class PodFields(Model):
 
 
 class StoredFields(PodFields):
-    """What the Pods of a kind with data have in common."""
+    """The common fields of kinds with stored data."""
 
     storage_mode: Literal["StorageClass", "EmptyDir", "HostPath"] = "StorageClass"
-    """`EmptyDir` loses the data with the Pod; `HostPath` keeps it on one node."""
+    """The storage of the data: `StorageClass` for volumes, `EmptyDir` for data that is lost with the Pod, `HostPath` for a directory of one node."""
     host_path: Annotated[str, MaxLength(4096)] = ""
     """Directory on the node, for `HostPath`."""
     volume_claim_templates: Annotated[tuple[PersistentVolumeClaim, ...], MaxItems(8)] = ()
-    """Claims of each Pod, for `StorageClass`; the first holds the data."""
+    """PersistentVolumeClaims of each Pod, for `StorageClass`. The first is for the data."""
     storage_reclaim_policy: Literal["Retain", "Delete"] = "Retain"
     """`Delete` deletes the claims of a member with the member, and the directories of `HostPath` with the object;
     `Retain` keeps its data."""

@@ -9,6 +9,8 @@ from rocketmq.api.v1.nameservice_types import NameServiceSpec
 
 
 class RocketMQClusterSpec(Model):
+    """The parts of a RocketMQ cluster."""
+
     __rules__ = (
         CEL(
             "self.broker.clusterMode != 'CONTROLLER' || has(self.controller) || self.broker.controller != ''",
@@ -23,20 +25,28 @@ class RocketMQClusterSpec(Model):
         ),
     )
     name_service: NameServiceSpec
+    """The name servers."""
     broker: BrokerSpec
+    """The brokers."""
     controller: ControllerSpec | None = None
+    """The controllers, for brokers in mode CONTROLLER."""
     console: ConsoleSpec | None = None
+    """The web console. Without it there is none."""
 
 
 class RocketMQClusterStatus(Model):
+    """The observed state of a RocketMQ cluster."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     phase: str = ""
+    """A summary of the conditions."""
     name_servers: tuple[str, ...] = ()
+    """Addresses (host:port) of the name servers."""
     groups: int | None = None
-    """Number of groups of brokers."""
+    """Number of broker groups."""
     conditions: Conditions = ()
-    """Available and NameServersReachable."""
+    """The conditions Available and NameServersReachable."""
 
 
 class RocketMQCluster(

@@ -13,6 +13,8 @@ ClusterName = Annotated[str, MinLength(1), MaxLength(63)]
 
 
 class TopicTransferSpec(Model):
+    """The topic and the clusters."""
+
     __rules__ = (
         CEL(
             "self.sourceCluster != self.targetCluster",
@@ -26,32 +28,38 @@ class TopicTransferSpec(Model):
         ),
     )
     topic: Annotated[str, MinLength(1), MaxLength(127)]
+    """Name of the topic."""
     source_cluster: ClusterName
+    """Name of the RocketMQ cluster that has the topic."""
     target_cluster: ClusterName
+    """Name of the RocketMQ cluster that receives the topic."""
     name_service: Name = ""
-    """NameService that both clusters register with; the one with the name of the source cluster by default."""
+    """Name of the NameService of both clusters. Default: the name of the source cluster."""
     delete_source: bool = False
-    """Delete the topic from the source cluster when it is drained."""
+    """Whether the topic is deleted from the source cluster after all messages are consumed."""
     undo: bool = False
-    """Undo the steps of the transfer. Possible until writing to the source has stopped."""
+    """Whether the steps of the transfer are reverted. This is possible until the source refuses messages."""
 
 
 class TopicTransferStatus(Model):
+    """The progress of a transfer."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     phase: Phase = ""
+    """The current step."""
     lag: Annotated[int, Format("int64")] | None = None
-    """Messages of the source that are not consumed yet."""
+    """Number of messages on the source that are not consumed yet."""
     created: bool = False
-    """The target had no such topic before the transfer, so that `undo` may delete it."""
+    """Whether the transfer has created the topic on the target, so that `undo` may delete it."""
     permission: Annotated[int, Format("int32")] | None = None
-    """What clients might do with the topic on the source before: 2 is writing, 4 reading, 6 both."""
+    """Permission of the topic on the source before the transfer: 2 for writing, 4 for reading, 6 for both."""
     end: Annotated[int, Format("int64")] | None = None
-    """Sum of the ends of the queues that are drained."""
+    """Sum of the end offsets of the queues that are drained."""
     unchanged_since: datetime | None = None
-    """Since when no message has come to the queues that are drained."""
+    """Time since which no message has arrived in the queues that are drained."""
     conditions: Conditions = ()
-    """Complete."""
+    """The condition Complete."""
 
 
 class TopicTransfer(

@@ -1,4 +1,4 @@
-"""The kind MySQLBackupInstance: one full backup that a schedule has asked for."""
+"""The kind MySQLBackupInstance: one full backup, created by a schedule or by a user."""
 
 from typing import Annotated
 
@@ -9,6 +9,8 @@ from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStat
 
 
 class MySQLBackupInstanceSpec(Model):
+    """The cluster to back up."""
+
     schedule: Annotated[str, MaxLength(253)] = ""
     """Name of the MySQLBackupSchedule, empty for a backup on demand."""
     cluster: Annotated[str, MinLength(1), MaxLength(253)]
@@ -16,6 +18,8 @@ class MySQLBackupInstanceSpec(Model):
 
 
 class MySQLBackupInstanceStatus(MySQLBackupStatus):
+    """The progress and the result of a backup."""
+
     status: str = ""
     """Scheduled, Started, Failed or Completed."""
 

@@ -7,21 +7,27 @@ from steersman.models.markers import MaxLength, MinLength
 
 
 class MySQLBackupScheduleSpec(Model):
+    """The cluster and the schedule."""
+
     cluster: Annotated[str, MinLength(1), MaxLength(253)]
     """Name of the MySQLCluster in this namespace."""
     time: Annotated[str, MinLength(9), MaxLength(128)]
-    """Time of the backups, in the format of CronJobs, in UTC."""
+    """Schedule of the backups in cron format, in UTC."""
     storage: Annotated[str, MaxLength(32)] = "1Gi"
-    """Size of the volume that the backups are written to."""
+    """Size of the volume for the backups, such as 1Gi."""
 
 
 class MySQLBackupScheduleStatus(Model):
+    """The last backup of a schedule."""
+
     observed_generation: int = 0
+    """The generation of the spec that this status describes."""
     last_backup: str = ""
     """Name of the last MySQLBackupInstance."""
     last_scheduled: str = ""
-    """Time of the schedule that it was made for."""
+    """The scheduled time of the last backup (RFC 3339)."""
     conditions: Conditions = ()
+    """The conditions of the object."""
 
 
 class MySQLBackupSchedule(

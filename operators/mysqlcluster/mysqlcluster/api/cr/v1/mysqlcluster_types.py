@@ -1,4 +1,4 @@
-"""The kind MySQLCluster of cr.mysqloperator.grtl.github.com: another published form of the same database cluster."""
+"""The kind MySQLCluster of cr.mysqloperator.grtl.github.com: the same database cluster with fewer fields."""
 
 from typing import Annotated
 
@@ -10,15 +10,18 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLClusterSt
 
 
 class MySQLClusterSpec(Model):
+    """The desired state of a database cluster."""
+
     secret: Annotated[str, MaxLength(253)] = ""
-    """Secret with the passwords of the accounts; generated when empty."""
+    """Secret with the passwords of the accounts. If it is empty, the operator generates one."""
     from_backup: Annotated[str, MaxLength(253)] = ""
-    """Backup that the data of a new cluster comes from."""
+    """MySQLBackup from which a new cluster is restored."""
     port: Annotated[int, Ge(1), Le(65535)] = 3306
+    """TCP port of the server and of the Services."""
     replicas: Annotated[int, Ge(1), Le(9)] = 1
     """Number of members."""
     storage: Annotated[str, MaxLength(32)] = "1Gi"
-    """Size of each member's volume."""
+    """Size of the volume of each member, such as 1Gi."""
     image: Annotated[str, MaxLength(1024)] = ""
     """Container image of the server. An image whose name contains `mariadb` makes a MariaDB cluster."""
 

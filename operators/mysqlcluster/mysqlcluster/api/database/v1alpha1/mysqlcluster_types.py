@@ -12,46 +12,59 @@ Name = Annotated[str, MaxLength(253)]
 
 
 class FailoverPolicy(Model):
+    """How the operator replaces a lost primary."""
+
     enabled: bool = True
-    """Replace a lost primary without being asked."""
+    """Whether the operator replaces a lost primary by itself."""
     detection_seconds: Annotated[float, Format("double"), Ge(0.5), Le(600)] = 2.0
-    """How long the primary is unreachable before it counts as lost."""
+    """Seconds without a response of the primary after which it counts as lost."""
     min_interval_seconds: Annotated[int, Ge(0), Le(86400)] = 60
-    """Least time between two failovers, so that a cause that follows the primary does not wear down the cluster."""
+    """The shortest time between two failovers, in seconds."""
     max_lag_seconds: Annotated[int, Ge(0), Le(86400)] = 60
-    """Most time that the new primary may need to apply what it has received."""
+    """The longest time in seconds for the new primary to apply the received transactions."""
 
 
 class ReplicationPolicy(Model):
+    """How transactions reach the replicas."""
+
     ack_count: Annotated[int, Ge(0), Le(8)] | None = None
-    """Replicas that acknowledge a transaction before its commit returns; half of the size by default."""
+    """Number of replicas that acknowledge a transaction before its commit returns. Default: half of the size."""
     degrade_to_async: bool = False
-    """Commit with fewer acknowledgements while too few replicas are left. A failover waits for the primary then."""
+    """Whether commits return with fewer acknowledgements while too few replicas are available. A failover then waits for the primary."""
 
 
 class RejoinPolicy(Model):
+    """How a former primary becomes a replica again."""
+
     errant_policy: Literal["Quarantine", "Reclone"] = "Quarantine"
-    """What happens to a member with transactions that the primary does not have."""
+    """The treatment of a member with transactions that the primary does not have: `Quarantine` does not let it join, `Reclone` replaces its data by a copy."""
 
 
 class CanaryPolicy(Model):
+    """How the first upgraded member is tested."""
+
     analysis_seconds: Annotated[int, Ge(0), Le(86400)] = 60
-    """How long the canary is observed before the other members follow."""
+    """Seconds for which the canary is observed before the other members are upgraded."""
     max_error_rate: Ratio = 0.01
-    """Share of probe queries that may fail."""
+    """Share of failed probe queries, from 0 to 1, above which the analysis fails."""
     max_lag_seconds: Seconds = 10.0
-    """Replication lag that the canary may have at the end of the analysis."""
+    """Replication lag in seconds at the end of the analysis above which it fails."""
     auto_rollback: bool = True
-    """Clone the canary again with the version before when the analysis fails."""
+    """Whether the canary is cloned again with the version before when the analysis fails."""
 
 
 class UpdatePolicy(Model):
+    """How members are upgraded to a new image."""
+
     strategy: Literal["Canary", "Rolling", "OnDelete"] = "Canary"
     """`Canary` observes one replica first, `Rolling` does not, `OnDelete` waits for the deletion of each Pod."""
     canary: CanaryPolicy = CanaryPolicy()
+    """The analysis of the first upgraded member, for the strategy `Canary`."""
 
 
 class Autoscaling(Model):
+    """How the operator chooses the number of members."""
+
     __rules__ = (
         CEL("!self.enabled || (has(self.minSize) && has(self.maxSize))", message="minSize and maxSize are required"),
         CEL(
@@ -60,65 +73,88 @@ class Autoscaling(Model):
         ),
     )
     enabled: bool = False
+    """Whether the operator chooses the size, from minSize to maxSize."""
     min_size: Annotated[int, Ge(1), Le(9)] | None = None
-    """Least number of members."""
+    """The smallest number of members."""
     max_size: Annotated[int, Ge(1), Le(9)] | None = None
-    """Greatest number of members."""
+    """The largest number of members."""
     target_connections_percent: Annotated[int, Ge(1), Le(100)] = 70
-    """Use of `max_connections` on the replicas, on average, that the size is chosen for."""
+    """Average use of `max_connections` on the replicas, in percent, for which the size is chosen."""
     scale_down_stabilization_seconds: Annotated[int, Ge(0), Le(86400)] = 600
-    """How long fewer members must have sufficed before one is removed."""
+    """Seconds for which fewer members must suffice before one is removed."""
 
 
 class S3Target(Model):
+    """A bucket of an S3-compatible object store."""
+
     endpoint: Annotated[str, MaxLength(2048)] = ""
-    """URL of the server."""
+    """URL of the server. Default: Amazon S3 in the region."""
     bucket: Annotated[str, MinLength(3), MaxLength(63)]
+    """Name of the bucket, which must exist."""
     prefix: Annotated[str, MaxLength(512)] = ""
+    """Prefix of the keys of all objects."""
     region: Annotated[str, MaxLength(64)] = "us-east-1"
+    """Region of the bucket."""
     credentials_secret: Annotated[str, MinLength(1), MaxLength(253)]
     """Secret with the keys `accessKeyId` and `secretAccessKey`."""
 
 
 class PvcTarget(Model):
+    """A volume for backups."""
+
     claim_name: Name = ""
-    """A PersistentVolumeClaim that exists; the operator creates one when it is empty."""
+    """Name of an existing PersistentVolumeClaim. If it is empty, the operator creates one."""
     size: Annotated[str, MaxLength(32)] = "10Gi"
+    """Size of the volume that the operator creates, such as 10Gi."""
     class_name: Name = ""
+    """StorageClass of the volume that the operator creates. Default: that of the cluster."""
 
 
 class BackupTarget(Model):
+    """The place of backups: a volume or a bucket."""
+
     __rules__ = (CEL("has(self.pvc) != has(self.s3)", message="exactly one of pvc and s3 is required"),)
     pvc: PvcTarget | None = None
+    """A volume."""
     s3: S3Target | None = None
+    """A bucket."""
 
 
 class BackupPolicy(Model):
+    """Scheduled backups and continuous archiving."""
+
     schedule: Annotated[str, MinLength(9), MaxLength(128)]
-    """Time of full backups, in the format of CronJobs, in UTC."""
+    """Schedule of full backups in cron format, in UTC."""
     keep: Annotated[int, Ge(1), Le(1000)] = 7
-    """Full backups that are kept."""
+    """Number of full backups to keep."""
     continuous_binlog: bool = True
-    """Archive the binary log, for recovery to any second."""
+    """Whether the binary log is archived, for recovery to any second."""
     target: BackupTarget
+    """The place of backups and archive."""
     encryption_secret: Name = ""
-    """Secret whose key `key` has 32 bytes in base64; backups and archive are encrypted with it. Empty: they are not."""
+    """Secret with a key of 32 bytes in base64 at `key`, which encrypts backups and archive. Without it they are not encrypted."""
 
 
 class RestorePoint(Model):
+    """The state that is restored."""
+
     __rules__ = (CEL("!has(self.pointInTime) || !has(self.gtid)", message="pointInTime excludes gtid"),)
     point_in_time: Annotated[str, Format("date-time")] | None = None
-    """The last restored transaction committed before this time."""
+    """Transactions that committed before this time are restored (RFC 3339)."""
     gtid: Annotated[str, MinLength(1), MaxLength(65536)] | None = None
-    """The GTID set that is restored."""
+    """The transactions of this GTID set are restored."""
 
 
 class MetricsPolicy(Model):
+    """Metrics of the servers."""
+
     enabled: bool = True
-    """Run the exporter beside each server."""
+    """Whether an exporter runs beside each server."""
 
 
 class MySQLClusterSpec(Model):
+    """The desired state of a database cluster."""
+
     __rules__ = (
         CEL(
             "!has(self.restore) || (has(self.fromBackup) && self.fromBackup != '')",
@@ -147,37 +183,48 @@ class MySQLClusterSpec(Model):
     version: Any = None
     """Version or series, such as "11.8"; a number is accepted, and 8 means the series 8.0."""
     image: Annotated[str, MaxLength(1024)] = ""
-    """Container image of the server; follows from flavor and version by default."""
+    """Container image of the server. Default: the image of flavor and version."""
     flavor: Literal["mysql", "mariadb"] | None = None
-    """`mariadb` for a version or image of MariaDB, `mysql` otherwise, by default."""
+    """`mysql` or `mariadb`. Default: `mariadb` if version or image name it, otherwise `mysql`."""
     port: Annotated[int, Ge(1), Le(65535)] = 3306
+    """TCP port of the server and of the Services."""
     secret: Name = ""
-    """Secret with the passwords of the accounts; generated when empty."""
+    """Secret with the passwords of the accounts. If it is empty, the operator generates one."""
     storage: Any = None
-    """Size of each member's volume, or an object with size, className and autoGrow."""
+    """Size of the volume of each member, such as 10Gi, or an object with size, className and autoGrow."""
     config: Annotated[Mapping[str, Annotated[str, MaxLength(4096)]], MaxProperties(256)] = EMPTY
-    """Server variables. Dynamic ones are set live, the others by a rolling restart."""
+    """Server variables by name. Dynamic variables are set at run time, others by a rolling restart."""
     from_backup: Name = ""
-    """Backup that the data of a new cluster comes from; with `restore`, the name of its cluster will do."""
+    """MySQLBackup from which a new cluster is restored. With `restore`, the name of its cluster is accepted."""
     restore: RestorePoint | None = None
+    """The state to restore. Default: the end of the backup."""
     failover: FailoverPolicy = FailoverPolicy()
+    """Failover."""
     replication: ReplicationPolicy = ReplicationPolicy()
+    """Replication."""
     rejoin: RejoinPolicy = RejoinPolicy()
+    """Return of former primaries."""
     update: UpdatePolicy = UpdatePolicy()
+    """Upgrades."""
     autoscaling: Autoscaling = Autoscaling()
+    """Autoscaling."""
     backup: BackupPolicy | None = None
+    """Backups. Without it there are none."""
     metrics: MetricsPolicy = MetricsPolicy()
+    """Metrics."""
     paused: bool = False
-    """The operator changes nothing and fails over to nothing while this is set."""
+    """Whether the operator changes nothing and performs no failover."""
 
 
 class QuorumStatus(Model):
+    """The members whose acknowledgements count."""
+
     members: Annotated[tuple[str, ...], MaxItems(9)]
     """Members whose acknowledgements count."""
     acks: int
-    """Acknowledgements that each commit has waited for at least."""
+    """The least number of acknowledgements that each commit has waited for."""
     changing: bool = False
-    """The configuration changes; `members` and `acks` hold for the one before and the one after."""
+    """Whether the configuration changes. Then `members` and `acks` hold for the old and the new configuration."""
     baseline: str = ""
     """GTID set that enough members must have before the change ends; `-` is the empty set."""
 
@@ -186,81 +233,115 @@ class TransitionStatus(Model):
     """A change of the primary that is under way; every step is stored before it acts."""
 
     kind: str
+    """Bootstrap, Recovery, Failover or Switchover."""
     from_: str = field(default="", name="from")
     """The primary before; empty when the cluster is new."""
     to: str = ""
     """The chosen primary; empty until the choice."""
     epoch: int
+    """The epoch after the transition."""
     step: str
+    """The current step: Suspect, Freeze, Fence, Apply, Initialize, Promote or Repoint."""
     started_at: str
+    """Start of the transition (RFC 3339)."""
     reason: str = ""
+    """The cause of the transition."""
 
 
 class MemberStatus(Model):
+    """A member of the cluster."""
+
     name: str
+    """Name of the Pod."""
     role: str
+    """The role of the member, such as primary or replica."""
     gtid: str = ""
+    """The GTID set of its executed transactions."""
     lag_seconds: Annotated[float, Format("double")] | None = None
+    """Replication lag in seconds."""
     version: str = ""
+    """Version of the server."""
     errant: str = ""
-    """Transactions that this member has and the primary has not."""
+    """The GTID set of transactions that this member has and the primary does not."""
     errant_confirmed: bool = False
-    """A second reading has found them, too."""
+    """Whether a second read has found the errant transactions, too."""
 
 
 class BackupStatus(Model):
+    """The state of backups and archive."""
+
     last_success: str = ""
+    """End of the last completed backup (RFC 3339)."""
     recoverable_from: str = ""
+    """The earliest time to which the cluster can be restored (RFC 3339)."""
     recoverable_to: str = ""
+    """The latest time to which the cluster can be restored (RFC 3339)."""
     source: str = ""
     """The member whose binary log is archived."""
     last_scheduled: str = ""
-    """Time of the schedule that the last backup was made for."""
+    """The scheduled time of the last backup (RFC 3339)."""
 
 
 class UpdateStatus(Model):
     """An upgrade; every step is stored before it acts."""
 
     image: str = ""
-    """The image that the cluster runs, or ran before the upgrade that is under way."""
+    """The image of the cluster; during an upgrade, the image before it."""
     target: str = ""
+    """The image of the upgrade."""
     phase: str = "Idle"
     """Idle, Canary, Analysis, Rolling, RollingBack or Failed."""
     canary: str = ""
+    """Name of the Pod that is upgraded first."""
     started_at: str = ""
+    """Start of the current phase (RFC 3339)."""
     samples: int = 0
-    """Probes of the canary."""
+    """Number of probe queries of the canary."""
     errors: int = 0
-    """Probes that failed."""
+    """Number of failed probe queries of the canary."""
     canary_seconds: Annotated[float, Format("double")] = 0.0
-    """Sum of the durations of the canary's probes."""
+    """Sum of the durations of the probe queries of the canary, in seconds."""
     others_seconds: Annotated[float, Format("double")] = 0.0
-    """Sum of the mean durations of the other members' probes."""
+    """Sum of the mean durations of the probe queries of the other members, in seconds."""
     sampled_at: str = ""
+    """Time of the last probe queries (RFC 3339)."""
     message: str = ""
+    """Explanation of the phase."""
 
 
 class MySQLClusterStatus(Model):
+    """The observed state of a database cluster."""
+
     observed_generation: int = 0
     """The generation of the spec that this status describes."""
     nodes: tuple[str, ...] = ()
     """Names of the Pods, sorted by ordinal."""
     phase: str = ""
+    """Pending, Initializing, Restoring, Running, Degraded, Updating, SwitchingOver, FailingOver or Blocked."""
     primary: str = ""
+    """Name of the Pod of the primary."""
     epoch: int = 0
-    """Increases with every change of the primary; members refuse requests of lower epochs."""
+    """A number that increases with every change of the primary. Members refuse requests of lower epochs."""
     transition: TransitionStatus | None = None
+    """The change of the primary in progress."""
     quorum: QuorumStatus | None = None
     """The members that acknowledge commits; a failover needs enough of them."""
     last_failover: str = ""
+    """Time of the last failover (RFC 3339)."""
     members: tuple[MemberStatus, ...] = ()
+    """The members."""
     backup: BackupStatus | None = None
+    """The state of backups and archive."""
     update: UpdateStatus | None = None
+    """The state of the upgrade."""
     current_version: str = ""
+    """Version of the primary."""
     size: int | None = None
     """Number of members, for the scale subresource."""
     selector: str = ""
+    """Label selector of the Pods, for the scale subresource."""
     conditions: Conditions = ()
+    """The conditions of the object."""
 
 
 class MySQLCluster(
