@@ -55,6 +55,11 @@ class DataPlane:
         return unreachable(member) if member in self.down else self._seen(member)
 
     async def act(self, action: Action) -> MemberState:
+        self.perform(action)
+        return await self.state(action.member)
+
+    def perform(self, action: Action) -> None:
+        """Perform an action; raises `ActionError` if the member is down or refuses it."""
         member = self.members[action.member]
         if action.member in self.down:
             raise ActionError("no answer")
@@ -64,7 +69,6 @@ class DataPlane:
             raise ActionError("not fenced in this epoch, or not complete")
         self.actions.append(action)
         self.members[action.member] = replace(self._after(member, action), epoch=action.epoch)
-        return await self.state(action.member)
 
     def _after(self, member: MemberState, action: Action) -> MemberState:
         match action:

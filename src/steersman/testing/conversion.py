@@ -29,7 +29,7 @@ from steersman.webhook.conversion import Conversion, conversion_paths, convert, 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["objects", "round_trip", "round_trips"]
+__all__ = ["objects", "round_trip", "round_trips", "spec_fields"]
 
 _TEXT: Final = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORDS: Final = ("a", "b-1", "example.com/x")
@@ -77,6 +77,30 @@ def objects(kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] |
         target = parts if field.required or name == "spec" else optional
         target[name] = _of(field.type, name, given)
     return st.fixed_dictionaries(parts, optional=optional).map(lambda plain: from_dict(kind, plain))
+
+
+def spec_fields(
+    kind: type[Resource], overrides: Mapping[str, SearchStrategy[Any]] | None = None
+) -> tuple[dict[str, SearchStrategy[Any]], frozenset[str]]:
+    """Return strategies for the wire values of the fields of `spec`, and the names of those that are required.
+
+    Args:
+        kind: The class.
+        overrides: As for `objects`.
+
+    Raises:
+        ValueError: As for `objects`; or the class has no `spec`.
+    """
+    given = {wire_path(kind, path): strategy for path, strategy in (overrides or {}).items()}
+    described = types.type_info(kind)
+    assert isinstance(described, types.StructType)
+    specs = [field.type for field in described.fields if field.encode_name == "spec"]
+    structs = [one for one in _members(specs) if isinstance(one, types.StructType)]
+    if not structs:
+        raise ValueError(f"{kind.__name__} has no spec with fields")
+    fields = structs[0].fields
+    found = {field.encode_name: _of(field.type, f"spec.{field.encode_name}", given) for field in fields}
+    return found, frozenset(field.encode_name for field in fields if field.required)
 
 
 def _of(described: types.Type, path: str, overrides: Mapping[str, SearchStrategy[Any]]) -> SearchStrategy[Any]:  # noqa: C901

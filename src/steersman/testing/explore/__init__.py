@@ -8,9 +8,11 @@ real time.
 from steersman.testing.explore.decorator import Explored, ExploredError, explored, thorough
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Exploration, Failure, Request, explore, replay
 from steersman.testing.explore.findings import ORACLES, Finding
+from steersman.testing.explore.generation import ChangeSequence
 from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import FAULT_KINDS, PERTURBATIONS, Fault, Plan, PlanError, read_plans
 from steersman.testing.explore.running import Job, Outcome
+from steersman.testing.explore.sequences import SequenceFailure, SequenceResult, any_sequence, explore_sequences
 from steersman.testing.explore.state import NormalState, State, difference
 from steersman.testing.explore.world import World
 
@@ -19,6 +21,7 @@ __all__ = [
     "FAULT_KINDS",
     "ORACLES",
     "PERTURBATIONS",
+    "ChangeSequence",
     "Exploration",
     "Explored",
     "ExploredError",
@@ -31,11 +34,15 @@ __all__ = [
     "Plan",
     "PlanError",
     "Request",
+    "SequenceFailure",
+    "SequenceResult",
     "State",
     "World",
     "WorldOptions",
+    "any_sequence",
     "difference",
     "explore",
+    "explore_sequences",
     "explored",
     "read_plans",
     "replay",

@@ -69,7 +69,7 @@ class Explored:
         scenario: Scenario = functools.partial(self.scenario, **fixtures) if fixtures else self.scenario
         job = Job(
             scenario, world_options, options.pop("cluster", {}), tuple(self.invariants),
-            frozenset(options.pop("ignore", ())),
+            frozenset(options.pop("ignore", ())), frozenset(options.pop("mask", ())),
         )  # fmt: skip
         asked = [Plan.read(text) for text in os.environ.get(PLAN_VARIABLE, "").split(",") if text]
         return Request(
@@ -126,6 +126,7 @@ def explored(
     plans: Sequence[str] = (),
     allow: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    mask: Sequence[str] = (),
     jobs: int = 0,
     stop_at: int = 1,
     external: bool = False,
@@ -144,6 +145,7 @@ def explored(
         plans: Plans to run instead of those of the reference; a regression test names the plans of former failures.
         allow: Oracles whose findings do not count.
         ignore: Resources that are not compared at the end, such as `secrets`.
+        mask: Names of fields whose values are not compared, such as a counter.
         jobs: The number of runs at a time; by default the number of processors.
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster, so that writes without effect matter.
@@ -157,8 +159,8 @@ def explored(
     """
     options: dict[str, Any] = {
         "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
-        "ignore": tuple(ignore), "jobs": jobs, "stop_at": stop_at, "external": external, "cluster": cluster or {},
-        **world,
+        "ignore": tuple(ignore), "mask": tuple(mask), "jobs": jobs, "stop_at": stop_at,
+        "external": external, "cluster": cluster or {}, **world,
     }  # fmt: skip
 
     def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:

@@ -14,10 +14,10 @@ from typing import Any, Final, cast
 from steersman.testing.explore.findings import Finding
 from steersman.testing.explore.planning import Pruned, candidates
 from steersman.testing.explore.plans import Fault, Plan
-from steersman.testing.explore.running import Job, Outcome, Runner
+from steersman.testing.explore.running import Job, Outcome, Runner, Scenario
 from steersman.testing.explore.state import NormalState, difference, name_pattern
 
-__all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "explore", "replay"]
+__all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "Trial", "explore", "later_runner", "replay"]
 
 DEFAULT_PERTURB: Final = ("crash", "lost-answer", "conflict", "lag", "miss")
 """Not `past`: an operator lists without `resourceVersion`, and a correct API server answers with the latest state."""
@@ -158,12 +158,54 @@ def replay(request: Request, plan: Plan, seed: int = 1) -> tuple[Outcome, Outcom
         return one.reference, outcome, one.judge(outcome)
 
 
+def later_runner(job: Job, seed: int) -> Runner:
+    """Return a cluster with another seed that starts later, so that names and fields with times differ."""
+    return Runner(job, seed + 7_919, delay=SECOND_REFERENCE_DELAY_SECONDS)
+
+
+class Trial:
+    """Runs of one scenario from one started cluster, in comparison with its reference.
+
+    Args:
+        request: The parameters of the exploration.
+        scenario: The scenario that the runner plays.
+        runner: The started cluster.
+        later: A cluster that started later, of `later_runner`, for what differs between references.
+        seed: The seed of the cluster.
+        result: Receives the numbers of runs.
+    """
+
+    def __init__(
+        self, request: Request, scenario: Scenario, runner: Runner, later: Runner, seed: int, result: Exploration
+    ) -> None:
+        request = replace(request, job=replace(request.job, scenario=scenario))
+        self._one = _Seed(request, runner, seed, result, lambda _e, _s: None, time.monotonic(), later)
+
+    def refer(self) -> Outcome:
+        """Run the reference, and return its outcome."""
+        return self._one.refer()
+
+    def judge(self, outcome: Outcome) -> list[Finding]:
+        """Return the findings of a run, without the allowed ones."""
+        return self._one.judge(outcome)
+
+    def end_differences(self, expected: Outcome) -> list[str]:
+        """Return the differences of the end of the reference from another end."""
+        return self._one.end_differences(expected)
+
+    def first_failure(self, plans: Sequence[Plan]) -> Failure | None:
+        """Run plans until one fails, and return the failure with its smallest plan."""
+        return self._one.first_failure(plans)
+
+
 class _Seed:
     """The exploration with one seed."""
 
     def __init__(
         self, request: Request, runner: Runner, seed: int, result: Exploration, progress: Progress, began: float,
+        later: Runner | None = None,
     ) -> None:  # fmt: skip
+        self._later = later
         self._request = request
         self._runner = runner
         self._seed = seed
@@ -175,7 +217,7 @@ class _Seed:
 
     def explore(self) -> None:
         request, result = self._request, self._result
-        self.reference = self._counted(self._runner.run(Plan()))
+        self.refer()
         result.reference = result.reference or self.reference
         if findings := self._counting(self.reference.findings):
             result.failures.append(Failure(Plan(), self._seed, findings, self.reference, self.reference))
@@ -188,6 +230,27 @@ class _Seed:
             result.pruned += found.pruned
         if self._run_all(plans, within=True) and not request.plans:
             self._run_all(pairs, within=False)
+
+    def refer(self) -> Outcome:
+        """Run the reference, and return its outcome."""
+        self.reference = self._counted(self._runner.run(Plan()))
+        return self.reference
+
+    def end_differences(self, expected: Outcome) -> list[str]:
+        """Return the differences of the end of the reference from another end."""
+        if not difference(expected.end, self.reference.end):
+            return []
+        volatile = self._learned()
+        return difference(volatile.masked(expected.end), volatile.masked(self.reference.end))
+
+    def first_failure(self, plans: Sequence[Plan]) -> Failure | None:
+        """Run plans until one fails, and return the failure with its smallest plan."""
+        for plan in plans:
+            outcome = self._counted(self._runner.run(plan))
+            self._result.cover(plan)
+            if findings := self.judge(outcome):
+                return self._shrunk(Failure(plan, self._seed, findings, outcome, self.reference))
+        return None
 
     def judge(self, outcome: Outcome) -> list[Finding]:
         """Return the findings of a run, without the allowed ones."""
@@ -282,8 +345,12 @@ class _Seed:
     def _learned(self) -> _Volatile:
         """Return the differences between the reference and a later reference with another seed."""
         if self._volatile is None:
-            with Runner(self._request.job, self._seed + 7_919, delay=SECOND_REFERENCE_DELAY_SECONDS) as runner:
-                second = self._counted(runner.run(Plan()))
+            if self._later is not None:
+                self._later.play(self._request.job.scenario)
+                second = self._counted(self._later.run(Plan()))
+            else:
+                with later_runner(self._request.job, self._seed) as runner:
+                    second = self._counted(runner.run(Plan()))
             pairs = zip((*self.reference.states, self.reference.end), (*second.states, second.end), strict=False)
             self._volatile = _Volatile.of([(one, two) for one, two in pairs if one is not None and two is not None])
         return self._volatile

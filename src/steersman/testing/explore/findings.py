@@ -17,7 +17,7 @@ __all__ = ["ORACLES", "Finding", "failing", "is_custom", "leaks", "undone", "unr
 
 ORACLES: Final = (
     "end-state", "leak", "invariant", "leader", "hot-loop", "not-settled", "undo", "status", "failing",
-    "operator-ended", "scenario",
+    "operator-ended", "scenario", "history",
 )  # fmt: skip
 """The kinds of findings; `explored(allow=…)` turns one off."""
 _CUSTOM: Final = "."

@@ -76,7 +76,7 @@ def _of_writes(
             if kind not in plans:
                 continue
             plan = Plan((Fault(kind, f"W{write.number}"),))
-            if not write.commits and not external:
+            if not write.commits and not external and write.verb != "effect":
                 pruned.append(Pruned(plan, "the write has no effect"))
             elif kind == "conflict" and write.verb not in ("update", "patch", "delete"):
                 pruned.append(Pruned(plan, f"{write.verb} has no conflict"))

@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from steersman.testing.explore.findings import Finding, leaks, undone
@@ -70,7 +70,7 @@ class Job:
     cluster: Mapping[str, Any]
     invariants: tuple[Invariant, ...] = ()
     ignore: frozenset[str] = frozenset()
-    keep_traces: bool = False
+    mask: frozenset[str] = frozenset()
 
 
 def forks() -> bool:
@@ -111,6 +111,10 @@ class Runner:
             gc.unfreeze()
         with self._logs:
             self._shut_down()
+
+    def play(self, scenario: Scenario) -> None:
+        """Play another scenario in later runs."""
+        self._job = replace(self._job, scenario=scenario)
 
     def run(self, plan: Plan) -> Outcome:
         """Run one plan."""
@@ -238,7 +242,7 @@ class Runner:
     async def _live(self, plan: Plan) -> Outcome:
         assert self._simulation is not None
         job = self._job
-        world = World(self._simulation, plan, job.options, job.invariants, job.ignore)
+        world = World(self._simulation, plan, job.options, job.invariants, job.ignore, job.mask)
         with in_process(SCENARIO):
             playing = asyncio.create_task(_play(job.scenario, world), name="scenario")
         try:
@@ -252,7 +256,7 @@ class Runner:
         storage = self._simulation.cluster.server.storage
         outcome = Outcome(plan, self._seed, list(world.findings), trace=world.trace, struck=world.struck)
         outcome.states = world.states
-        outcome.end = normal_state(storage, world.began, job.ignore)
+        outcome.end = normal_state(storage, world.began, job.ignore, job.mask)
         outcome.findings += [
             Finding("undo", f"{name} was changed and changed back", revision=revision)
             for name, revision in undone(world.trace)

@@ -86,27 +86,30 @@ def _decoded(item: Item) -> Object:
     return found
 
 
-def _normal_text(item: Item, names: dict[str, str], *, secret: bool) -> str:
+def _normal_text(item: Item, names: dict[str, str], *, secret: bool, mask: frozenset[str]) -> str:
     obj = _decoded(item)
     assert item.derived is not None
     known, text = item.derived.get("explore text", (None, ""))
     if known != names:
-        normal = normal_object(obj, names, secret=secret)
+        normal = normal_object(obj, names, secret=secret, mask=mask)
         text = msgspec.json.format(msgspec.json.encode(normal, order="sorted"), indent=1).decode()
         item.derived["explore text"] = names, text
     return text
 
 
-def normal_object(obj: Object, names: dict[str, str] | None = None, *, secret: bool = False) -> Any:
+def normal_object(
+    obj: Object, names: dict[str, str] | None = None, *, secret: bool = False, mask: frozenset[str] = frozenset()
+) -> Any:
     """Return an object without the values that differ between equivalent runs.
 
     Args:
         obj: The object.
         names: Generated names and their replacements.
         secret: Whether the values of `data` are replaced, because they are random in most Secrets.
+        mask: Names of further fields to omit.
     """
     observed: Any = dig(obj, "status", "observedGeneration")
-    found = _normal(obj, names or {})
+    found = _normal(obj, names or {}, _DROPPED | mask)
     if observed is not None:
         found["status"]["observedGeneration"] = (
             "current" if observed == obj["metadata"].get("generation", observed) else "old"
@@ -118,16 +121,16 @@ def normal_object(obj: Object, names: dict[str, str] | None = None, *, secret: b
     return found
 
 
-def _normal(value: Any, names: dict[str, str], key: str = "") -> Any:
+def _normal(value: Any, names: dict[str, str], dropped: frozenset[str]) -> Any:
     if isinstance(value, dict):
         fields = cast(dict[str, Any], value)
         return {
-            _text(k, names): "<masked>" if k in _MASKED_KEYS else _normal(v, names, k)
+            _text(k, names): "<masked>" if k in _MASKED_KEYS else _normal(v, names, dropped)
             for k, v in sorted(fields.items())
-            if k not in _DROPPED
+            if k not in dropped
         }
     if isinstance(value, list):
-        items = [_normal(one, names) for one in cast(list[Any], value)]
+        items = [_normal(one, names, dropped) for one in cast(list[Any], value)]
         if items and all(isinstance(one, dict) for one in items):
             items.sort(key=_sorted_json)
         return items
@@ -156,13 +159,16 @@ def masked_name(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def normal_state(storage: Storage, since: int, ignore: frozenset[str] = frozenset()) -> NormalState:
+def normal_state(
+    storage: Storage, since: int, ignore: frozenset[str] = frozenset(), mask: frozenset[str] = frozenset()
+) -> NormalState:
     """Return the state of a cluster in the form that two runs are compared in.
 
     Args:
         storage: The storage of the API server.
         since: A revision; objects that did not change after it are omitted.
         ignore: Resources to omit, in addition to `IGNORED`.
+        mask: Names of fields to omit, in addition to those that always differ.
     """
     names: dict[str, str] = {}
     items = list(_meaningful(storage, since, ignore))
@@ -174,7 +180,7 @@ def normal_state(storage: Storage, since: int, ignore: frozenset[str] = frozense
     found: NormalState = {}
     for resource, item, _ in items:
         key = "/".join(part for part in (resource, item.namespace, _text(item.name, ordered)) if part)
-        found.setdefault(key, []).append(_normal_text(item, ordered, secret=resource == "secrets"))
+        found.setdefault(key, []).append(_normal_text(item, ordered, secret=resource == "secrets", mask=mask))
     return {key: sorted(texts) for key, texts in sorted(found.items())}
 
 

@@ -16,16 +16,17 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from steersman.client import Client, NotFound
+from steersman.client.errors import ConnectionLostError
 from steersman.operator.operator import Operator
 from steersman.testing.explore.director import Director
 from steersman.testing.explore.findings import Finding
-from steersman.testing.explore.loop import ProcessLoop, in_process, leave_process
+from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
 from steersman.testing.explore.observation import SCENARIO, Invariant, Observer, TimedRecorder
 from steersman.testing.explore.options import WorldOptions
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.reimport import reimporting
 from steersman.testing.explore.state import NormalState, State, normal_state
-from steersman.testing.explore.trace import Mark, Trace
+from steersman.testing.explore.trace import Mark, Trace, WriteRecord
 from steersman.testing.explore.transport import ExploredTransport
 from steersman.testing.simulation import SimulatedOperator, Simulation
 from steersman_cluster.api.inprocess import InProcessTransport
@@ -42,12 +43,17 @@ PAUSE_SECONDS: Final = 60.0
 MAX_RESTARTS: Final = 5
 """How often the operator may end by itself in one run."""
 POLL_SECONDS: Final = 1.0
+LOOKS: Final = 3
+"""Looks at an operator that has work before it counts as busy: a periodic reconcile is over at the next look."""
+LOOK_SECONDS: Final = 0.1
+"""Virtual seconds between two of these looks."""
 MAX_LATE_SECONDS: Final = 60.0
 """Virtual seconds after which a step counts as quiet although an operator whose events are late still writes."""
 MAX_RETRY_SECONDS: Final = 60.0
 """A step is not quiet while a failed reconcile is retried within so many virtual seconds."""
 
 T = TypeVar("T", bound="External")
+R = TypeVar("R")
 
 
 class External(Protocol):
@@ -72,6 +78,7 @@ class World:
         options: WorldOptions,
         invariants: Sequence[Invariant] = (),
         ignore: frozenset[str] = frozenset(),
+        mask: frozenset[str] = frozenset(),
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ProcessLoop)
@@ -83,6 +90,7 @@ class World:
         self._loop = loop
         self._options = options
         self._ignore = ignore
+        self._mask = mask
         self._storage = simulation.cluster.server.storage
         self.began = self._storage.revision
         """The revision at the beginning of the run."""
@@ -175,6 +183,33 @@ class World:
         what.reset()
         return what
 
+    async def effect(self, target: str, perform: Callable[[], R]) -> R:
+        """Perform a change outside of the cluster as a numbered write, before and after which the operator can crash.
+
+        A fake of another system calls it for each change that the operator requests.
+
+        Args:
+            target: The change as a text, such as `promote db-0`.
+            perform: Performs the change; its result is returned.
+
+        Raises:
+            ConnectionLostError: The plan loses the answer, after the change is performed.
+        """
+        process, now = current_process(), self._loop.time
+        if process <= 0:
+            return perform()
+        write = WriteRecord(0, process, now(), "effect", target, "", "", "")
+        fault = self._director.begin(write)
+        await asyncio.sleep(self._options.latency / 2)
+        result = perform()
+        write.revision = self._storage.revision
+        self._director.end(write, fault)
+        await asyncio.sleep(self._options.latency / 2)
+        write.ended = now()
+        if fault is not None and fault.kind == "lose-answer":
+            raise ConnectionLostError(f"{target}: the connection broke before the response arrived")
+        return result
+
     async def apply(self, *what: Path | str | Mapping[str, Any], namespace: str | None = None) -> None:
         """Apply files, text and objects. Raises `AssertionError` for an object that is refused.
 
@@ -208,6 +243,10 @@ class World:
             if not self._director.unfinished:
                 raise  # an operator that does not know yet of its object has no child to delete
 
+    def note(self, text: str) -> None:
+        """Add a text to the trace of the run, at the present time."""
+        self._mark(SCENARIO, text)
+
     async def passes(self, seconds: float) -> None:
         """Let virtual time pass."""
         await asyncio.sleep(seconds)
@@ -219,7 +258,7 @@ class World:
             self._observer.judge_status()
         self._settled_at = self._loop.time()
         late = self._director.unfinished
-        self.states.append(None if late else normal_state(self._storage, self.began, self._ignore))
+        self.states.append(None if late else normal_state(self._storage, self.began, self._ignore, self._mask))
         self._mark(SCENARIO, f"settled S{self._director.phase}")
         self._director.settled(list(self._running))
 
@@ -358,6 +397,14 @@ class World:
             or any(one.retries_in <= MAX_RETRY_SECONDS for one in running)
         )
 
+    async def _stays_busy(self) -> bool:
+        """Return whether the operator has work for longer than a short reconcile, which it may repeat periodically."""
+        for _ in range(LOOKS - 1):
+            if not self._busy():
+                return False
+            await asyncio.sleep(LOOK_SECONDS)
+        return self._busy()
+
     async def _quiet(self, quiet: float, deadline: float) -> None:
         since = began = self._loop.time()
         while True:
@@ -372,8 +419,8 @@ class World:
                 ))  # fmt: skip
             if self._director.late and (now > self._observer.last_commit + quiet or now > began + MAX_LATE_SECONDS):
                 return  # the operator may wait for its own write, whose event is late
-            if self._busy():
-                since = now
+            if await self._stays_busy():
+                since = now = self._loop.time()
             left = max(since, self._observer.last_commit) + quiet - now
             if left <= 0:
                 return

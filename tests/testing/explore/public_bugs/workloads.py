@@ -37,18 +37,21 @@ def stateful_set(
     *,
     claims: tuple[PersistentVolumeClaim, ...] = (),
     annotations: dict[str, str] | None = None,
+    labels: dict[str, str] | None = None,
     node_selector: dict[str, str] | None = None,
+    parallel: bool = False,
 ) -> StatefulSet:
     """Return a StatefulSet whose Pods have the label `app` with its name."""
-    labels = {"app": name}
+    selected = {"app": name}
     spec = PodSpec(containers=(Container(name="main", image="app"),), node_selector=node_selector or {})
     return StatefulSet(
-        metadata=ObjectMeta(name=name),
+        metadata=ObjectMeta(name=name, labels=labels or {}),
         spec=StatefulSetSpec(
             replicas=replicas,
-            selector=LabelSelector(match_labels=labels),
+            selector=LabelSelector(match_labels=selected),
             service_name=name,
-            template=PodTemplateSpec(metadata=ObjectMeta(labels=labels, annotations=annotations or {}), spec=spec),
+            pod_management_policy="Parallel" if parallel else None,
+            template=PodTemplateSpec(metadata=ObjectMeta(labels=selected, annotations=annotations or {}), spec=spec),
             volume_claim_templates=claims,
         ),
     )

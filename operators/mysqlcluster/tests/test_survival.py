@@ -1,0 +1,102 @@
+"""The operator survives crashes, lost responses, conflicts and late events while servers in memory fail over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from steersman.client import ConnectionLostError
+from steersman.testing.explore import World, explored
+
+import mysqlcluster
+from mysqlcluster.actions import Action
+from mysqlcluster.agents import ActionError
+from mysqlcluster.connections import use_agents
+from mysqlcluster.gtid import GtidSet
+from mysqlcluster.observation import MemberState, Role
+
+from .simulated import ORIGIN, DataPlane
+
+
+def cluster(size: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "database.example.com/v1alpha1",
+        "kind": "MySQLCluster",
+        "metadata": {"name": "db"},
+        "spec": {"size": size, "flavor": "mariadb"},
+    }
+
+
+class ExploredPlane(DataPlane):
+    """A data plane whose actions are points at which the operator can crash."""
+
+    def __init__(self, world: World, *names: str) -> None:
+        super().__init__(*names)
+        self._world = world
+
+    async def act(self, action: Action) -> MemberState:
+        """Perform an action; raises `ActionError` if the answer is lost."""
+        answer: list[MemberState | ActionError] = []
+
+        def perform() -> None:
+            try:
+                self.perform(action)
+            except ActionError as problem:
+                answer.append(problem)
+
+        try:
+            await self._world.effect(f"{type(action).__name__} {action.member}", perform)
+        except ConnectionLostError as lost:
+            raise ActionError(str(lost)) from lost
+        if answer and isinstance(answer[0], ActionError):
+            raise answer[0]
+        return await self.state(action.member)
+
+    def check(self) -> None:
+        """Assert that at most one server accepts writes, and that it has all acknowledged transactions."""
+        primaries = [
+            each
+            for name, each in self.members.items()
+            if name not in self.down and each.role is Role.PRIMARY and not each.read_only
+        ]
+        assert len(primaries) <= 1, [each.name for each in primaries]
+        acknowledged = GtidSet({ORIGIN: [(1, self.acknowledged)]}) if self.acknowledged else GtidSet({})
+        assert all(each.executed.contains(acknowledged) for each in primaries)
+
+
+async def life(world: World) -> None:
+    """Create a cluster, lose the primary, get it back, and delete the cluster.
+
+    The finding `undo` is not asked for: each change of the quorum removes the role label of the primary for a moment.
+    Each change of the quorum has a number, the epoch, which is higher after a crash. While events are late there may
+    be no primary that accepts a transaction; what was acknowledged must not be lost.
+    """
+    plane = ExploredPlane(world, "db-0", "db-1", "db-2")
+    use_agents(plane)
+    await world.operator(mysqlcluster.operator)
+    await world.apply(cluster(3))
+    await world.settled()
+    plane.write()
+    plane.check()
+    plane.crash("db-0")
+    await world.settled()
+    plane.check()
+    plane.write()
+    plane.start("db-0")
+    await world.settled()
+    plane.check()
+    plane.write()
+    await world.delete("mysqlcluster.database.example.com", "db")
+    await world.settled()
+
+
+@pytest.mark.slow
+@explored(long=True, budget="240s", allow=("undo",), mask=("epoch",), perturb=("crash", "lost-answer", "conflict"))
+async def test_a_failover_survives_crashes_lost_answers_and_conflicts(world: World) -> None:
+    await life(world)
+
+
+@pytest.mark.slow
+@explored(long=True, budget="240s", allow=("undo",), mask=("epoch",), perturb=("lag", "miss"))
+async def test_a_failover_survives_late_and_missed_events(world: World) -> None:
+    await life(world)
