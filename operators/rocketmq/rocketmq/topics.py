@@ -21,8 +21,14 @@ SYSTEM_GROUPS = ("CID_RMQ_SYS_", "CID_ONSAPI_", "TOOLS_CONSUMER", "FILTERSRV_CON
 
 
 def is_system_topic(name: str, brokers: frozenset[str] = frozenset()) -> bool:
-    """Return whether brokers create a topic themselves: a system topic, or one with the name of a broker or cluster."""
-    return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", "RMQ_SYS_")) or name in brokers
+    """Return whether brokers create a topic themselves.
+
+    Args:
+        name: the name of the topic.
+        brokers: the names of the broker group and of its cluster, which also have topics.
+    """
+    own = name.removesuffix("_REPLY_TOPIC")
+    return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", "RMQ_SYS_")) or own in brokers
 
 
 async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, int]:

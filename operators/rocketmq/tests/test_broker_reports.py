@@ -12,6 +12,7 @@ from rocketmq.brokers.names import Member
 from rocketmq.brokers.observation import GroupState, MemberState
 from rocketmq.brokers.reports import observe_group
 from rocketmq.remoting import BrokerAdmin
+from rocketmq.topics import is_system_topic
 
 MASTER, FOLLOWER = Member(0, 0), Member(0, 1)
 
@@ -59,3 +60,9 @@ async def test_a_follower_that_reaches_the_end_the_master_had_is_in_sync():
 async def test_a_follower_that_does_not_advance_is_not_in_sync():
     group = await observed([100], [90])
     assert [each.member for each in group.synchronous] == [MASTER]
+
+
+def test_brokers_create_the_topics_with_the_names_of_their_group_and_cluster():
+    names = frozenset({"mq-0", "mq"})
+    assert all(is_system_topic(name, names) for name in ("mq-0", "mq", "mq_REPLY_TOPIC", "rmq_sys_wheel_timer"))
+    assert not any(is_system_topic(name, names) for name in ("orders", "blue_REPLY_TOPIC"))
