@@ -199,7 +199,8 @@ def test_a_console_connects_to_the_name_servers_and_answers_at_its_service(tier:
     Like the dashboard it reads the name servers from the environment, and listens when it has started.
     """
     del routes
-    tier.cluster.apply(_sample("console", consoleImage=f"rocketmq-proxy:{_VERSION}", nameService="mq"))
+    cluster = [{"name": "ROCKETMQ_CLUSTER", "value": "mq"}]
+    tier.cluster.apply(_sample("console", consoleImage=f"rocketmq-proxy:{_VERSION}", nameService="mq", env=cluster))
     console = tier.cluster.wait(_CONSOLES, "mq", "Available", within=180)
     address = tier.service("mq-console", console["spec"]["port"])
     with contextlib.closing(socket.create_connection(address, 10)) as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import json
 import subprocess
 from pathlib import Path
 
@@ -54,3 +55,13 @@ def test_each_server_has_an_image_whose_script_exists():
 def test_the_images_have_the_jars_of_the_tests():
     pom = (IMAGES / "pom.xml").read_text()
     assert tuple(re.findall(r"<artifactId>(rocketmq-(?!server<)\w+)</artifactId>", pom)) == server_files().ARTIFACTS
+
+
+def test_the_proxy_gets_a_configuration_file_with_the_name_of_the_cluster(tmp_path: Path):
+    options(tmp_path, "mqproxy", ROCKETMQ_HOME=str(tmp_path), ROCKETMQ_CLUSTER="shop")
+    file = tmp_path / "conf/rmq-proxy.json"
+    assert json.loads(file.read_text()) == {"rocketMQClusterName": "shop"}
+
+    file.write_text("{}")
+    options(tmp_path, "mqproxy", ROCKETMQ_HOME=str(tmp_path), ROCKETMQ_CLUSTER="shop")
+    assert file.read_text() == "{}", "a file that exists stays"
