@@ -85,7 +85,7 @@ cp config/crd/bases/*.yaml old.yaml
 """A cluster with an audit log of the operator, and two versions of a CRD."""
 WALKS: Final = {
     "tutorials/first-operator.md": Walk(),
-    "tutorials/helloapp.md": Walk(("kubectl", "jq")),
+    "tutorials/helloapp.md": Walk(),
     "tutorials/configmonitor.md": Walk(),
     "tutorials/sidecarset.md": Walk(),
     "tutorials/stateful.md": Walk(),
@@ -103,7 +103,7 @@ WALKS: Final = {
     "scaffolding.md": Walk(("make",)),
     "tools.md": Walk(("kubectl",), "operators/helloapp", LOGGED),
     "webhooks.md": Walk(("kubectl",), "", CASKS),
-    "../README.md": Walk(("kubectl", "jq")),
+    "../README.md": Walk(),
 }
 """The pages that are followed, below docs/."""
 
