@@ -1,4 +1,5 @@
-"""Hooks of the documentation site: links out of docs/ lead to the repository, figures lose their markers.
+"""Hooks of the documentation site: links out of docs/ lead to the repository, figures lose their markers, and each name
+of the reference of the API has an example from code that the tests run.
 
 The site loads nothing from the network: scripts that the theme expects there are served from the site.
 """
@@ -10,6 +11,10 @@ import re
 import sys
 from pathlib import Path
 from typing import Any, Final
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import api_examples
 
 __all__ = [
     "on_config",
@@ -23,6 +28,8 @@ __all__ = [
 
 _LINK: Final = re.compile(r"(\]\(|^\[[^\]]+\]: )(\.\./[^)\s]+)", re.MULTILINE)
 _FIGURE: Final = re.compile(r"<!-- figure: [\w-]+ -->(.*?)<!-- end -->", re.DOTALL)
+_API: Final = "reference/api.md"
+_ENTRY: Final = re.compile(r"^::: (\S+)$", re.MULTILINE)
 _SCRIPTS: Final = Path(sys.prefix) / "scripts"
 """Where `hack/docs_scripts.py` puts the scripts from npm, if there is npm."""
 _PLACE: Final = "assets/javascripts"
@@ -51,7 +58,23 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         kind = "blob" if posixpath.splitext(path.partition("#")[0])[1] else "tree"
         return f"{found[1]}{config.repo_url}/{kind}/main/{path}"
 
+    if page.file.src_uri == _API:
+        markdown = _with_examples(markdown, config.repo_url)
     return _FIGURE.sub(r"\1", _LINK.sub(rewritten, markdown))
+
+
+def _with_examples(markdown: str, repository: str) -> str:
+    """Add the example of each entry of the reference, with a link to its file."""
+    found = api_examples.examples()
+
+    def entry(match: re.Match[str]) -> str:
+        example = found.get(match[1])
+        if example is None:
+            return match[0]
+        link = f"[{example.file}]({repository}/blob/main/{example.file})"
+        return f"{match[0]}\n\nExample, from {link}:\n\n```python\n{example.code}\n```\n"
+
+    return _ENTRY.sub(entry, markdown)
 
 
 def on_config(config: Any, **_: Any) -> None:
