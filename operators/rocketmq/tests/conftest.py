@@ -12,6 +12,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 MAX_MEMORY_BYTES = 3_000_000_000
+MEMORY = pytest.StashKey[PeakMemory]()
 CRDS = Path(__file__).parent.parent / "config" / "crd" / "bases"
 
 
@@ -23,14 +24,18 @@ def api(cluster):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def memory():
+def memory(request):
     """Fails after the last test if all processes together needed too much memory at one time."""
-    measured = PeakMemory()
-    yield measured
+    measured = request.config.stash[MEMORY] = PeakMemory()
+    yield
     measured.stop()
-    used = f"{measured.processes} processes needed {measured.peak_bytes / 1e9:.2f} GB at the same time"
-    print(used)
-    assert measured.peak_bytes <= MAX_MEMORY_BYTES, used
+    assert measured.peak_bytes <= MAX_MEMORY_BYTES, str(measured)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Write the peak of the memory."""
+    if MEMORY in config.stash:
+        terminalreporter.write_line(str(config.stash[MEMORY]))
 
 
 def pytest_collection_modifyitems(config, items):

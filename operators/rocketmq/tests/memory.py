@@ -28,16 +28,21 @@ class PeakMemory:
         self._thread = threading.Thread(target=self._sample, name="peak-memory", daemon=True)
         self._thread.start()
 
+    def __str__(self) -> str:
+        return f"at most {self.peak_bytes / 1e9:.2f} GB of memory at the same time, of {self.processes} processes"
+
     def stop(self) -> None:
         """Stop to sample."""
         self._stopping.set()
         self._thread.join()
 
     def _sample(self) -> None:
-        while not self._stopping.wait(SAMPLE_SECONDS):
+        while True:
             sizes = list(resident_bytes(os.getpid()))
             if sum(sizes) > self.peak_bytes:
                 self.peak_bytes, self.processes = sum(sizes), len(sizes)
+            if self._stopping.wait(SAMPLE_SECONDS):
+                return
 
 
 def resident_bytes(root: int) -> Iterator[int]:
