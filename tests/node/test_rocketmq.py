@@ -97,8 +97,8 @@ def _sample(kind: str, **spec: Any) -> dict[str, Any]:
 
 
 def _broker(**spec: Any) -> dict[str, Any]:
-    patient = {key: value for key, value in servers.SMALL_BROKER.items() if key.startswith("waitTime")}
-    config = _sample("broker")["spec"]["config"] | patient
+    timeouts = {key: value for key, value in servers.SMALL_BROKER.items() if key.startswith("waitTime")}
+    config = _sample("broker")["spec"]["config"] | timeouts
     return _sample("broker", size=1, config=config, storageReclaimPolicy="Delete", **spec)
 
 
