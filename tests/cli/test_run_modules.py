@@ -61,8 +61,12 @@ PACKAGES_OF_RUN = PACKAGES | {
 WITHOUT_A_WEBHOOK = {"steersman.webhook", "steersman.webhook.configuration"}
 """The modules of the webhook package that an operator without webhooks loads: its decorators."""
 STANDARD_LIBRARY_OF_OTHER_FEATURES = {
+    "bz2",
+    "difflib",
+    "lzma",
     "multiprocessing",
     "sqlite3",
+    "tomllib",
     "unittest",
     "xml",
 }
@@ -112,6 +116,7 @@ def test_the_operator_api_loads_these_packages_only():
     assert packages(modules) == PACKAGES
     assert {module for module in modules if module.startswith("steersman.webhook")} == WITHOUT_A_WEBHOOK
     assert "steersman.client.config.kubeconfig" not in modules
+    assert modules & STANDARD_LIBRARY_OF_OTHER_FEATURES == set()
 
 
 def test_the_help_of_run_loads_the_settings_only():

@@ -5,10 +5,12 @@ argparse parses them, because every Pod of an operator runs this command: it loa
 
 from __future__ import annotations
 
-import difflib
-import shutil
+import os
+import sys
 from argparse import Action, ArgumentParser, BooleanOptionalAction, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, Final, NoReturn
 
 from steersman.operator.settings import SETTINGS, Setting
@@ -17,6 +19,7 @@ __all__ = ["OPERATOR_HELP", "RunArguments", "run_parser"]
 
 OPERATOR_HELP: Final = "The operator, as in helloapp:operator; that of the project in this directory if left out."
 _MAX_HELP_COLUMNS: Final = 120
+_DEFAULT_COLUMNS: Final = 80
 _DESCRIPTION: Final = """\
 Run an operator against a cluster, in this process.
 
@@ -83,14 +86,29 @@ class _RunParser(ArgumentParser):
         self.exit(2, f"{self.format_usage()}Try 'steersman run --help' for help.\nerror: {message}\n")
 
     def _refuse_option(self, option: str) -> NoReturn:
+        import difflib  # Only errors need it.
+
         known = [name for action in self.options() for name in action.option_strings]
         close = difflib.get_close_matches(option, known, n=1)
         self.error(f"No such option: {option}" + (f"; did you mean {close[0]}?" if close else ""))
 
 
+@cache
+def _terminal_columns() -> int:
+    """Return the width of the terminal, as `shutil` does, which loads all compression modules.
+
+    argparse makes a formatter for each option.
+    """
+    with suppress(KeyError, ValueError):
+        return int(os.environ["COLUMNS"])
+    with suppress(OSError, ValueError, AttributeError):
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr] - see AttributeError
+    return _DEFAULT_COLUMNS
+
+
 class _HelpFormatter(RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
-        width = min(shutil.get_terminal_size().columns - 2, _MAX_HELP_COLUMNS)
+        width = min(_terminal_columns() - 2, _MAX_HELP_COLUMNS)
         super().__init__(prog, max_help_position=34, width=width)
 
 

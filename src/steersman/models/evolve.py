@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, cast, get_args, get_origin
@@ -117,6 +116,8 @@ def _at(owner: Any, steps: Sequence[_Step], value: object, path: str) -> Any:
 
 def _with_field(owner: msgspec.Struct, name: str, change: _Change, path: str, *, nested: bool) -> msgspec.Struct:
     if name not in owner.__struct_fields__:
+        import difflib  # Only errors need it.
+
         close = difflib.get_close_matches(name, owner.__struct_fields__, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise PathError(f"path {path!r}: {type(owner).__name__} has no field {name!r}{hint}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -66,7 +64,7 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         name = variable.removeprefix(PREFIX).lower()
         if name in SETTINGS:
             values[name] = _read(SETTINGS[name], text, f"environment {variable}")
-        elif close := difflib.get_close_matches(name, SETTINGS, n=1):
+        elif close := _close_to(name):
             # Other variables with the prefix may belong to the operator or to a tool.
             raise SettingsError(
                 f"environment {variable}: there is no such setting; did you mean {SETTINGS[close[0]].variable}?"
@@ -89,15 +87,24 @@ def _from_file(path: Path) -> dict[str, Any]:
     for key, value in cast("Mapping[Any, Any]", data).items():
         name = str(key).replace("-", "_")
         if name not in SETTINGS:
-            close = difflib.get_close_matches(name, SETTINGS, n=1)
+            close = _close_to(name)
             hint = f"; did you mean {SETTINGS[close[0]].key}?" if close else ""
             raise SettingsError(f"settings file {path}: there is no setting {key!r}{hint}")
         values[name] = _read(SETTINGS[name], value, f"settings file {path}: {key}")
     return values
 
 
+def _close_to(name: str) -> list[str]:
+    """Return the setting that a wrong name resembles most, or nothing."""
+    import difflib  # Only errors need it.
+
+    return difflib.get_close_matches(name, SETTINGS, n=1)
+
+
 def _parse(path: Path, text: str) -> Any:
     if path.suffix == ".toml":
+        import tomllib
+
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as problem:
