@@ -302,8 +302,10 @@ async def _unschedulable(pod: Pod, ctx: Context, message: str, nominated: str = 
     body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
     try:
         await ctx.patch(pod, StrategicMergePatch(body), subresource="status")
-    except (NotFound, Conflict):
+    except NotFound:
         return
+    except Conflict as problem:
+        raise RequeueError(f"the Pod changed meanwhile: {problem}", after=0.2) from None
     ctx.event("FailedScheduling", message, type="Warning", action="Scheduling")
 
 

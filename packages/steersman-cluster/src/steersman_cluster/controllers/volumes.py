@@ -256,8 +256,10 @@ async def _patch_status(ctx: Context, obj: Any, status: dict[str, Any]) -> None:
         await ctx.patch(
             obj, MergePatch({"metadata": {"uid": obj.metadata.uid}, "status": status}), subresource="status"
         )
-    except (NotFound, Conflict):
+    except NotFound:
         return
+    except Conflict as problem:
+        raise RequeueError(f"the object changed meanwhile: {problem}", after=0.1) from None
 
 
 async def drop_finalizer(ctx: Context, obj: Any, name: str) -> None:

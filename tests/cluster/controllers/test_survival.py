@@ -1,0 +1,130 @@
+"""The built-in controllers survive crashes, lost responses, conflicts, and late and missed events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from steersman.testing.explore import DEFAULT_PERTURB, Plan, World, explored, replay, thorough
+from steersman.testing.explore.decorator import Explored
+from steersman_cluster.controllers.operator import NAME, operator
+
+CLUSTER = {"controllers": False}
+REGRESSIONS = [
+    ("statefulset", "conflict:W9"),  # the phase of a PersistentVolume stayed Pending
+]
+ACCOUNT = f"system:serviceaccount:default:{NAME}"
+ADMINISTRATOR = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "controllers-administer"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": "default"}],
+}
+LABELS = {"app": "web"}
+
+
+def template(image: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "web", "image": image}], **spec}}
+
+
+def workload(kind: str, image: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": LABELS}, "template": template(image), **spec},
+    }
+
+
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "web"},
+    "spec": {"selector": LABELS, "ports": [{"port": 80}]},
+}
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+
+
+def job(name: str, **spec: Any) -> dict[str, Any]:
+    pod = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "job"}]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"completions": 2, "template": pod, **spec},
+    }
+
+
+async def controllers(world: World) -> None:
+    await world.apply(ADMINISTRATOR)
+    await world.operator(lambda: operator(without=("autoscaler", "aggregation", "serviceaccount")))
+
+
+async def of_a_deployment(world: World) -> None:
+    await controllers(world)
+    await world.apply(SERVICE, workload("Deployment", "web:1", replicas=2))
+    await world.settled()
+    await world.apply(workload("Deployment", "web:2", replicas=2))
+    await world.settled()
+    await world.delete("deployment", "web")
+    await world.settled()
+
+
+async def of_a_stateful_set(world: World) -> None:
+    await controllers(world)
+    spec = {"serviceName": "web", "volumeClaimTemplates": [CLAIM]}
+    await world.apply(workload("StatefulSet", "web:1", replicas=2, **spec))
+    await world.settled()
+    await world.apply(workload("StatefulSet", "web:2", replicas=1, **spec))
+    await world.settled()
+    await world.delete("statefulset", "web")
+    await world.settled()
+
+
+async def of_a_daemon_set(world: World) -> None:
+    await controllers(world)
+    await world.apply(workload("DaemonSet", "web:1"))
+    await world.settled()
+    await world.apply(workload("DaemonSet", "web:2"))
+    await world.settled()
+    await world.delete("daemonset", "web")
+    await world.settled()
+
+
+async def of_a_job(world: World) -> None:
+    await controllers(world)
+    await world.apply(job("once"))
+    await world.settled()
+    await world.delete("job", "once", propagation="Background")
+    await world.settled()
+
+
+LIVES = {
+    "deployment": of_a_deployment, "statefulset": of_a_stateful_set, "daemonset": of_a_daemon_set, "job": of_a_job,
+}  # fmt: skip
+
+
+def exploration(life: str, perturb: tuple[str, ...] = DEFAULT_PERTURB, **options: Any) -> Explored:
+    return explored(cluster=CLUSTER, perturb=perturb, **options)(LIVES[life]).explored
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not thorough(), reason="explores for minutes: make explore")
+@pytest.mark.parametrize("perturb", [("crash", "lost-answer", "conflict"), ("lag", "miss")], ids=["writes", "events"])
+@pytest.mark.parametrize("life", LIVES)
+def test_controllers_end_as_without_faults(life: str, perturb: tuple[str, ...]) -> None:
+    result = exploration(life, perturb, budget="120s").explore()
+    assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("life", "plan"), REGRESSIONS)
+def test_a_plan_that_found_a_bug_passes(life: str, plan: str) -> None:
+    _, outcome, found = replay(exploration(life).request(), Plan.read(plan))
+    assert outcome.struck
+    assert found == []
