@@ -31,6 +31,9 @@ async def finalize(obj: Broker | Controller, image: str, labels: Mapping[str, st
     """
     deleted = obj.metadata.deletion_timestamp is not None
     if not must_delete(obj.spec):
+        # The policy may have changed while Jobs waited.
+        for each in ctx.list(Job, labels=labels):
+            await ctx.delete(each)
         await remove_finalizer(ctx.client, obj, FINALIZER)
         return Result() if deleted else None
 

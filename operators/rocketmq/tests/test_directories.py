@@ -86,6 +86,26 @@ def test_a_job_runs_on_the_node_of_the_member_and_deletes_its_directory_alone():
     assert found.containers[0].command == ("sh", "-c", "rm -rf /host/mq-0-0-0")
 
 
+def test_the_policy_retain_ends_a_cleanup_that_cannot_complete(api, operator):
+    """The Pods of Jobs do not end on simulated nodes."""
+    operator("rocketmq:operator")
+    api.apply(stored(Path("/data/mq"), "Delete"))
+    eventually(lambda: len(api.list("pods")) == 2, what="the members run", within=30)
+    assert api.wait(KIND, "mq", lambda found: found["metadata"].get("finalizers") == [FINALIZER])
+    api.delete(KIND, "mq")
+    eventually(lambda: running_jobs(api) == ["mq-0-0-0-cleanup", "mq-0-1-0-cleanup"], what="the Jobs run", within=60)
+    assert api.get(KIND, "mq"), "the Broker exists until the Jobs have completed"
+    api.patch(KIND, "mq", {"spec": {"storageReclaimPolicy": "Retain"}})
+    eventually(lambda: api.get(KIND, "mq") is None, what="the Broker is deleted", within=30)
+    eventually(lambda: api.list("jobs") == [], what="the Jobs are deleted", within=30)
+
+
+def running_jobs(api) -> list[str]:
+    """Return the names of the Jobs that may run; their members have ended."""
+    assert not [each for each in api.list("jobs") if not each["spec"]["suspend"]] or not api.list("statefulsets")
+    return sorted(each["metadata"]["name"] for each in api.list("jobs") if not each["spec"]["suspend"])
+
+
 @pytest.mark.slow
 def test_a_deleted_broker_takes_its_directories_with_it_and_another_policy_keeps_them(tmp_path):
     """The server is a script that writes a file, because the stage needs no broker that answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from steersman.testing import eventually
 
 KIND = "nameservices.rocketmq.daocloud.io"
@@ -73,3 +74,21 @@ def test_a_stateful_set_that_a_quota_refuses_is_reported(cluster, operator):
         return [each["reason"] for each in found if "quota" in each["message"]] == ["ChildRefused"]
 
     cluster.wait(KIND, "mq", refused)
+
+
+@pytest.mark.slow
+def test_a_restart_is_in_progress_until_every_pod_has_the_new_template(cluster, operator):
+    operator("rocketmq:operator")
+    cluster.apply(SERVICE)
+    cluster.wait(KIND, "mq", lambda found: found.get("status") and conditions(found)["Progressing"] == "False")
+    before = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    cluster.patch(KIND, "mq", {"spec": {"env": [{"name": "GENERATION", "value": "2"}]}})
+
+    def complete(found):
+        current = found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        return current and conditions(found)["Progressing"] == "False"
+
+    cluster.wait(KIND, "mq", complete, within=120)
+    after = {pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    assert len(after) == 2
+    assert not before & after
