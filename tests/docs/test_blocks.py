@@ -86,6 +86,12 @@ def test_a_console_block_is_run_or_says_why_not(block: Block) -> None:
         assert not block.indented, "only blocks at the left margin are run"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_are_in_fenced_blocks(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text())
+    assert re.findall(r"^ {4}(?:\$ )?(?:kubectl|steersman|pip|make|python3?|helm|docker) .*", text, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize("block", PYTHON, ids=titled)
 def test_a_python_block_is_run_or_compared_or_says_why_not(block: Block) -> None:
     assert block.language == "python", "write ```python"
