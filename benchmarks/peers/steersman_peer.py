@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import Any
 
-from benchmarks.peers import widget_operator
+from benchmarks.peers import core_installation, widget_operator  # noqa: F401 - imported for its effect
 from benchmarks.peers.kinds import FORMS, MIXED, kind_of
 from benchmarks.peers.widget_operator import meter
 from steersman.cache import Cache, Change, ProcessMemory

@@ -62,7 +62,7 @@ def shutdown(bench: Bench, peer: str, size: Size, seed: int) -> Numbers:
 
 
 _IMPORT = """
-import resource, time
+import benchmarks.peers.core_installation, resource, time
 start, used = time.perf_counter(), time.process_time()
 from steersman import Context, Model, Operator, Resource
 wall, cpu = time.perf_counter() - start, time.process_time() - used
