@@ -23,6 +23,7 @@ WITHOUT: Final = {
     "Job",
     "NoProgressError",
     "Raw",
+    "SequenceFailure",  # of generated sequences of changes
     "Request",  # of explorations, as Job, explore and difference
     "SimulatedOperator",
     "UndecodableItem",
