@@ -39,23 +39,23 @@ def test_too_many_missed_starts_are_an_error() -> None:
 
 @pytest.mark.slow
 @simulated(seed=1)
-async def test_a_job_starts_every_hour(world) -> None:
-    await world.operator("cronjobs:operator")
-    await world.apply(HOURLY)
-    await world.passes(hours=3)
-    found = await world.client.get(CronJob, "hourly", namespace="default")
-    jobs = [job async for job in world.client.iterate(Job, namespace="default")]
+async def test_a_job_starts_every_hour(simulation) -> None:
+    await simulation.operator("cronjobs:operator")
+    await simulation.apply(HOURLY)
+    await simulation.passes(hours=3)
+    found = await simulation.client.get(CronJob, "hourly", namespace="default")
+    jobs = [job async for job in simulation.client.iterate(Job, namespace="default")]
     assert found.status.last_schedule_time.minute == 0
     assert 2 <= len(jobs) <= 3
 
 
 @pytest.mark.slow
 @simulated(seed=2)
-async def test_a_suspended_cron_job_starts_nothing(world) -> None:
-    await world.operator("cronjobs:operator")
-    await world.apply(HOURLY.replace("  schedule:", "  suspend: true\n  schedule:"))
-    await world.passes(hours=2)
-    assert [job async for job in world.client.iterate(Job, namespace="default")] == []
+async def test_a_suspended_cron_job_starts_nothing(simulation) -> None:
+    await simulation.operator("cronjobs:operator")
+    await simulation.apply(HOURLY.replace("  schedule:", "  suspend: true\n  schedule:"))
+    await simulation.passes(hours=2)
+    assert [job async for job in simulation.client.iterate(Job, namespace="default")] == []
 
 
 def test_a_schedule_that_cannot_be_read_is_refused(cluster, operator) -> None:

@@ -66,15 +66,15 @@ def custom(kind: str, name: str, **spec: object) -> dict[str, object]:
 
 
 @simulated(seed=1)
-async def test_pods_that_finished_some_time_ago_are_removed(world) -> None:
-    await world.operator(remove_finished_pods)
+async def test_pods_that_finished_some_time_ago_are_removed(simulation) -> None:
+    await simulation.operator(remove_finished_pods)
     ends = {"simulate.steersman.dev/exit-after": "1s"}
-    await world.apply({**pod("done", restartPolicy="Never"), "metadata": {"name": "done", "annotations": ends}})
-    await world.apply(pod("stays"))
-    await world.passes(minutes=10)
-    assert len([one async for one in world.client.iterate(Pod, namespace="default")]) == 2
-    await world.passes(minutes=10)
-    assert [one.metadata.name async for one in world.client.iterate(Pod, namespace="default")] == ["stays"]
+    await simulation.apply({**pod("done", restartPolicy="Never"), "metadata": {"name": "done", "annotations": ends}})
+    await simulation.apply(pod("stays"))
+    await simulation.passes(minutes=10)
+    assert len([one async for one in simulation.client.iterate(Pod, namespace="default")]) == 2
+    await simulation.passes(minutes=10)
+    assert [one.metadata.name async for one in simulation.client.iterate(Pod, namespace="default")] == ["stays"]
 
 
 @pytest.fixture
@@ -304,26 +304,26 @@ def test_a_service_needs_an_owner_and_gets_names_of_ports(cluster, operator) -> 
 
 
 @simulated(seed=2)
-async def test_many_changes_are_one_report(world) -> None:
-    running = await world.operator(debounced_report)
+async def test_many_changes_are_one_report(simulation) -> None:
+    running = await simulation.operator(debounced_report)
     for number in range(20):
-        await world.apply(pod(f"pod-{number}"))
-    await world.passes(seconds=30)
-    found = await world.client.get(debounced_report.Namespace, "default")
+        await simulation.apply(pod(f"pod-{number}"))
+    await simulation.passes(seconds=30)
+    found = await simulation.client.get(debounced_report.Namespace, "default")
     assert found.metadata.annotations[debounced_report.PHASES] == "Running=20"
     assert len([r for r in running.reconciles if r.name == "default"]) < 10
 
 
 @simulated(seed=3)
-async def test_an_object_is_deleted_when_it_expires(world) -> None:
-    await world.operator(expiring)
-    client = world.client
+async def test_an_object_is_deleted_when_it_expires(simulation) -> None:
+    await simulation.operator(expiring)
+    client = simulation.client
     start = (await client.get(debounced_report.Namespace, "default")).metadata.creation_timestamp
     at = (start + timedelta(minutes=20)).isoformat()
-    await world.apply(config_map("offer", annotations={expiring.EXPIRES: at}))
-    await world.passes(minutes=15)
+    await simulation.apply(config_map("offer", annotations={expiring.EXPIRES: at}))
+    await simulation.passes(minutes=15)
     assert (await client.get(expiring.ConfigMap, "offer", namespace="default")).metadata.name == "offer"
-    await world.passes(minutes=10)
+    await simulation.passes(minutes=10)
     assert "offer" not in [o.metadata.name async for o in client.iterate(expiring.ConfigMap, namespace="default")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from steersman.testing.explore import World, explored
+from steersman.testing.explore import ScenarioRun, explored
 
 
 def config_map(value: str) -> dict[str, Any]:
@@ -33,26 +33,26 @@ MONITOR = {
 }
 
 
-async def life(world: World) -> None:
-    await world.operator("configmonitor:operator")
-    await world.apply(config_map("1"), FRONTEND)
-    await world.settled()
-    await world.apply(MONITOR)
-    await world.settled()
-    await world.apply(config_map("2"))
-    await world.settled()
-    await world.delete("configmonitor", "m")
-    await world.settled()
+async def life(run: ScenarioRun) -> None:
+    await run.operator("configmonitor:operator")
+    await run.apply(config_map("1"), FRONTEND)
+    await run.settled()
+    await run.apply(MONITOR)
+    await run.settled()
+    await run.apply(config_map("2"))
+    await run.settled()
+    await run.delete("configmonitor", "m")
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
-async def test_a_change_of_a_config_map_restarts_the_pods_in_spite_of_crashes(world: World) -> None:
-    await life(world)
+async def test_a_change_of_a_config_map_restarts_the_pods_in_spite_of_crashes(run: ScenarioRun) -> None:
+    await life(run)
 
 
 @pytest.mark.slow
 @explored(long=True, budget="120s", perturb=("lag", "miss"), ignore=("configmonitors.magalix.com",))
-async def test_late_and_missed_events_end_in_the_same_pods(world: World) -> None:
+async def test_late_and_missed_events_end_in_the_same_pods(run: ScenarioRun) -> None:
     """The status differs: an operator that never saw the first data reports no restart for a change."""
-    await life(world)
+    await life(run)

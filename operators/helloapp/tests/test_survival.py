@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from steersman.testing.explore import World, explored
+from steersman.testing.explore import ScenarioRun, explored
 
 
 def helloapp(image: str, size: int) -> dict[str, Any]:
@@ -17,33 +17,33 @@ def helloapp(image: str, size: int) -> dict[str, Any]:
     }
 
 
-async def life_of_a_helloapp(world: World) -> None:
+async def life_of_a_helloapp(run: ScenarioRun) -> None:
     """Create a HelloApp, change it, repair a deleted child, and delete it."""
-    await world.operator("helloapp:operator")
-    await world.apply(helloapp("nginx:1.27", 1))
-    await world.settled()
-    await world.apply(helloapp("nginx:1.28", 2))
-    await world.settled()
-    await world.delete("deployment", "a")
-    await world.settled()
-    await world.delete("helloapp", "a")
-    await world.settled()
+    await run.operator("helloapp:operator")
+    await run.apply(helloapp("nginx:1.27", 1))
+    await run.settled()
+    await run.apply(helloapp("nginx:1.28", 2))
+    await run.settled()
+    await run.delete("deployment", "a")
+    await run.settled()
+    await run.delete("helloapp", "a")
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
-async def test_a_helloapp_survives_crashes_lost_answers_and_conflicts(world: World) -> None:
-    await life_of_a_helloapp(world)
+async def test_a_helloapp_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
+    await life_of_a_helloapp(run)
 
 
 @pytest.mark.slow
 @explored(long=True, budget="120s", perturb=("lag", "miss"))
-async def test_a_helloapp_survives_late_and_missed_events(world: World) -> None:
-    await life_of_a_helloapp(world)
+async def test_a_helloapp_survives_late_and_missed_events(run: ScenarioRun) -> None:
+    await life_of_a_helloapp(run)
 
 
 @pytest.mark.slow
 @explored(plans=("hold:E26..S3",))
-async def test_a_retry_after_a_conflict_ends_before_the_states_are_compared(world: World) -> None:
+async def test_a_retry_after_a_conflict_ends_before_the_states_are_compared(run: ScenarioRun) -> None:
     """The status of late events is rejected as a conflict, and the next retry is later than the events."""
-    await life_of_a_helloapp(world)
+    await life_of_a_helloapp(run)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from steersman.client import ConnectionLostError
-from steersman.testing.explore import World, explored
+from steersman.testing.explore import ScenarioRun, explored
 
 import mysqlcluster
 from mysqlcluster.actions import Action
@@ -30,9 +30,9 @@ def cluster(size: int) -> dict[str, Any]:
 class ExploredPlane(DataPlane):
     """A data plane whose actions are points at which the operator can crash."""
 
-    def __init__(self, world: World, *names: str) -> None:
+    def __init__(self, run: ScenarioRun, *names: str) -> None:
         super().__init__(*names)
-        self._world = world
+        self._world = run
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action; raises `ActionError` if the answer is lost."""
@@ -64,39 +64,39 @@ class ExploredPlane(DataPlane):
         assert all(each.executed.contains(acknowledged) for each in primaries)
 
 
-async def life(world: World) -> None:
+async def life(run: ScenarioRun) -> None:
     """Create a cluster, lose the primary, get it back, and delete the cluster.
 
     The finding `undo` is not asked for: each change of the quorum removes the role label of the primary for a moment.
     Each change of the quorum has a number, the epoch, which is higher after a crash. While events are late there may
     be no primary that accepts a transaction; what was acknowledged must not be lost.
     """
-    plane = ExploredPlane(world, "db-0", "db-1", "db-2")
+    plane = ExploredPlane(run, "db-0", "db-1", "db-2")
     use_agents(plane)
-    await world.operator(mysqlcluster.operator)
-    await world.apply(cluster(3))
-    await world.settled()
+    await run.operator(mysqlcluster.operator)
+    await run.apply(cluster(3))
+    await run.settled()
     plane.write()
     plane.check()
     plane.crash("db-0")
-    await world.settled()
+    await run.settled()
     plane.check()
     plane.write()
     plane.start("db-0")
-    await world.settled()
+    await run.settled()
     plane.check()
     plane.write()
-    await world.delete("mysqlcluster.database.example.com", "db")
-    await world.settled()
+    await run.delete("mysqlcluster.database.example.com", "db")
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(long=True, budget="240s", allow=("undo",), mask=("epoch",), perturb=("crash", "lost-answer", "conflict"))
-async def test_a_failover_survives_crashes_lost_answers_and_conflicts(world: World) -> None:
-    await life(world)
+async def test_a_failover_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
+    await life(run)
 
 
 @pytest.mark.slow
 @explored(long=True, budget="240s", allow=("undo",), mask=("epoch",), perturb=("lag", "miss"))
-async def test_a_failover_survives_late_and_missed_events(world: World) -> None:
-    await life(world)
+async def test_a_failover_survives_late_and_missed_events(run: ScenarioRun) -> None:
+    await life(run)

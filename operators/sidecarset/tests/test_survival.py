@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from steersman.testing.explore import NormalState, World, explored
+from steersman.testing.explore import NormalState, ScenarioRun, explored
 
 NEW_IMAGE = "busybox:1.37"
 
@@ -38,29 +38,29 @@ WEB = {
 }
 
 
-async def life(world: World) -> None:
-    await world.operator("sidecarset:operator")
-    await world.apply(sidecarset("busybox:1.36"))
-    await world.settled()
-    await world.apply(WEB)
-    await world.settled()
-    await world.apply(sidecarset(NEW_IMAGE))
-    await world.settled()
+async def life(run: ScenarioRun) -> None:
+    await run.operator("sidecarset:operator")
+    await run.apply(sidecarset("busybox:1.36"))
+    await run.settled()
+    await run.apply(WEB)
+    await run.settled()
+    await run.apply(sidecarset(NEW_IMAGE))
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(long=True, budget="120s", perturb=("crash", "lost-answer", "conflict"))
-async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(world: World) -> None:
-    await life(world)
-    await world.delete("sidecarset", "s")
-    await world.settled()
+async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(run: ScenarioRun) -> None:
+    await life(run)
+    await run.delete("sidecarset", "s")
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(long=True, budget="120s", perturb=("lag", "miss"))
-async def test_the_status_counts_pods_correctly_after_late_and_missed_events(world: World) -> None:
+async def test_the_status_counts_pods_correctly_after_late_and_missed_events(run: ScenarioRun) -> None:
     """A Pod that is created while the webhook does not know the SidecarSet has no sidecar; the status says so."""
-    await life(world)
+    await life(run)
 
 
 @test_the_status_counts_pods_correctly_after_late_and_missed_events.finally_

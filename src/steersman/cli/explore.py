@@ -123,7 +123,7 @@ def _request(
     allow: list[str], ignore: list[str], **options: Any,
 ) -> Request:  # fmt: skip
     from steersman.operator.settings.values import parse_duration
-    from steersman.testing.explore import DEFAULT_PERTURB, ORACLES, PERTURBATIONS, Job, Request, WorldOptions
+    from steersman.testing.explore import DEFAULT_PERTURB, ORACLES, PERTURBATIONS, Job, Request, RunOptions
     from steersman.testing.explore.scenario import ScenarioError, read_scenario
 
     for option, values, known in (("--perturb", perturb or [], PERTURBATIONS), ("--allow", allow, ORACLES)):
@@ -136,7 +136,7 @@ def _request(
         raise LoadError(str(problem)) from None
     except ValueError as problem:
         raise LoadError(f"--budget: {problem}") from None
-    job = Job(partial(scenario.run, operator=operator), WorldOptions(), {}, ignore=frozenset(ignore))
+    job = Job(partial(scenario.run, operator=operator), RunOptions(), {}, ignore=frozenset(ignore))
     return Request(
         job=job, budget=seconds, perturb=tuple(perturb or DEFAULT_PERTURB), plans=tuple(plans),
         allow=frozenset(allow), **options,

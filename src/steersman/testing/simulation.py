@@ -60,7 +60,7 @@ class SimulatedOperator:
 
     def __init__(
         self,
-        world: Simulation,
+        simulation: Simulation,
         operator: Operator,
         settings: Settings,
         user: str,
@@ -72,20 +72,20 @@ class SimulatedOperator:
         self.recorder = recorder or Recorder()
         self._stop = asyncio.Event()
         self._webhooks: dict[tuple[str, int], InProcessWebhook] = {}
-        self._caller = world.cluster.server.admission.caller
+        self._caller = simulation.cluster.server.admission.caller
         account = User(user, groups=("system:serviceaccounts", "system:authenticated"))
-        server = world.cluster.server
-        administrator = replace(world.cluster.config, context=ADMIN.name)
+        server = simulation.cluster.server
+        administrator = replace(simulation.cluster.config, context=ADMIN.name)
 
         def transport(config: Config) -> Transport:
             return wrap(InProcessTransport(server, ADMIN if config.context == ADMIN.name else account))
 
         self._replica = ObservedReplica(
             recorded(operator, self.recorder),
-            world.cluster.config,
+            simulation.cluster.config,
             settings,
-            rng=world.rng,
-            now=world.now,
+            rng=simulation.rng,
+            now=simulation.now,
             clock=asyncio.get_running_loop().time,
             transport=transport,
             registers_as=administrator,
@@ -188,8 +188,8 @@ class Simulation:
 
         rng, faults = random.Random(seed), Faults(seed)  # noqa: S311 - reproducible on purpose
         with _seeded(random.Random(rng.getrandbits(64))):  # noqa: S311 - see above
-            async with cls._running(rng, faults, now, options) as world:
-                yield world
+            async with cls._running(rng, faults, now, options) as simulation:
+                yield simulation
 
     @classmethod
     @asynccontextmanager
@@ -201,14 +201,14 @@ class Simulation:
         wanted = Options(**values)
         cluster = DevCluster(wanted, now=now, rng=rng)
         faults.intercept(cluster.server)
-        world = cls(cluster, rng, faults)
+        simulation = cls(cluster, rng, faults)
         try:
             await cluster.open()
-            yield world
+            yield simulation
         finally:
-            for running in reversed(world._operators):
+            for running in reversed(simulation._operators):
                 await running.stop()
-            await world.client.close()
+            await simulation.client.close()
             await cluster.close()
 
     def now(self) -> datetime:
@@ -302,8 +302,8 @@ def simulated(
         @functools.wraps(test)
         def run(*args: P.args, **kwargs: P.kwargs) -> T:
             async def guarded() -> T:
-                async with Simulation.start(seed, **options) as world:
-                    result = await test(world, *args, **kwargs)
+                async with Simulation.start(seed, **options) as simulation:
+                    result = await test(simulation, *args, **kwargs)
                 await asyncio.sleep(0)
                 left = [t for t in asyncio.all_tasks() if t is not asyncio.current_task() and not t.done()]
                 assert not left, f"tasks left behind: {left}"

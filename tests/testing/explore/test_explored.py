@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from steersman.cache.immutability import is_immutable
-from steersman.testing.explore import ExploredError, Outcome, Plan, World, explored, replay
+from steersman.testing.explore import ExploredError, Outcome, Plan, ScenarioRun, explored, replay
 from steersman.testing.explore.running import Runner
 
 from .planted import CLASSES, app
 
 
 @explored(jobs=1)
-async def records_late(world: World) -> None:
-    await world.operator(lambda: CLASSES["generate_name"](False))
-    await world.apply(app())
-    await world.settled()
+async def records_late(run: ScenarioRun) -> None:
+    await run.operator(lambda: CLASSES["generate_name"](False))
+    await run.apply(app())
+    await run.settled()
 
 
 def run(plan: str) -> Outcome:
@@ -104,10 +104,10 @@ def test_a_failure_names_the_smallest_plan_and_how_to_replay_it() -> None:
 
 def test_former_replica_sets_are_not_compared() -> None:
     @explored(jobs=1)
-    async def two_images(world: World) -> None:
+    async def two_images(run: ScenarioRun) -> None:
         for image in ("nginx:1.27", "nginx:1.28"):
-            await world.apply(deployment(image))
-            await world.settled()
+            await run.apply(deployment(image))
+            await run.settled()
 
     outcome = replay(two_images.request(), Plan())[1]
     for state in outcome.states:
@@ -124,12 +124,12 @@ def deployment(image: str) -> dict[str, Any]:
 
 def test_an_object_that_does_not_exist_can_only_be_deleted_while_a_fault_lasts() -> None:
     @explored(jobs=1)
-    async def deletes_the_child(world: World) -> None:
-        await world.operator(lambda: CLASSES["flag_order"](True))
-        await world.apply(app())
-        await world.settled()
-        await world.delete("configmap", "missing")
-        await world.settled()
+    async def deletes_the_child(run: ScenarioRun) -> None:
+        await run.operator(lambda: CLASSES["flag_order"](True))
+        await run.apply(app())
+        await run.settled()
+        await run.delete("configmap", "missing")
+        await run.settled()
 
     reference, late, _ = replay(deletes_the_child.request(), Plan.read("hold:E1..S2"))
     assert "NotFound" in reference.findings[0].message

@@ -5,27 +5,27 @@ from __future__ import annotations
 import pytest
 
 from steersman.operator.leaderelection.elector import LeaderElector
-from steersman.testing.explore import Outcome, Plan, World, explored, replay
+from steersman.testing.explore import Outcome, Plan, ScenarioRun, explored, replay
 
 from .planted import CLASSES, app, two_copies
 
 
 @explored(jobs=1)
-async def two_processes(world: World) -> None:
-    await world.operator(lambda: CLASSES["flag_order"](True), replicas=2, settings={"leader_elect": True})
-    await world.apply(app())
-    await world.settled()
-    await world.delete("secret", "a-password")
-    await world.settled()
+async def two_processes(run: ScenarioRun) -> None:
+    await run.operator(lambda: CLASSES["flag_order"](True), replicas=2, settings={"leader_elect": True})
+    await run.apply(app())
+    await run.settled()
+    await run.delete("secret", "a-password")
+    await run.settled()
 
 
 @explored(jobs=1)
-async def changed_meanwhile(world: World) -> None:
-    await world.operator(two_copies, replicas=2, settings={"leader_elect": True})
-    await world.apply(app(1))
-    await world.passes(30.0)
-    await world.apply(app(2))
-    await world.settled()
+async def changed_meanwhile(run: ScenarioRun) -> None:
+    await run.operator(two_copies, replicas=2, settings={"leader_elect": True})
+    await run.apply(app(1))
+    await run.passes(30.0)
+    await run.apply(app(2))
+    await run.settled()
 
 
 def run(plan: Plan) -> Outcome:

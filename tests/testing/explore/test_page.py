@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.testing.explore import ExploredError, Failure, Plan, World, explored, replay
+from steersman.testing.explore import ExploredError, Failure, Plan, ScenarioRun, explored, replay
 from steersman.testing.explore import page as page_module
 from steersman.testing.explore.page import MAX_ITEMS, page, page_data
 from steersman.testing.explore.trace import Mark
@@ -23,14 +23,14 @@ PASSWORD = base64.b64encode(b"a password").decode()
 
 
 @explored(jobs=1)
-async def records_late(world: World) -> None:
-    await world.operator(lambda: CLASSES["generate_name"](False))
-    await world.apply(
+async def records_late(run: ScenarioRun) -> None:
+    await run.operator(lambda: CLASSES["generate_name"](False))
+    await run.apply(
         app(),
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "evil"}, "data": {"text": EVIL}},
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": PASSWORD}},
     )
-    await world.settled()
+    await run.settled()
 
 
 @pytest.fixture(scope="module")

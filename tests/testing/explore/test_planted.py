@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from steersman.testing.explore import State, World, explored
+from steersman.testing.explore import ScenarioRun, State, explored
 from steersman.testing.explore.decorator import Explored
 
 from .planted import CLASSES, CLOUD, app
@@ -15,26 +15,26 @@ OTHERS = ("example.com/other",)
 
 
 def exploration(name: str, *, correct: bool, **options: object) -> Explored:
-    async def life(world: World) -> None:
-        world.external(CLOUD)
-        await world.operator(lambda: CLASSES[name](correct))
-        await world.apply(app(2, finalizers=OTHERS if name == "deletion_seen" else ()))
-        await world.settled()
+    async def life(run: ScenarioRun) -> None:
+        run.external(CLOUD)
+        await run.operator(lambda: CLASSES[name](correct))
+        await run.apply(app(2, finalizers=OTHERS if name == "deletion_seen" else ()))
+        await run.settled()
         if name == "stale_pods":
-            await world.apply(app(1))
-            await world.settled()
+            await run.apply(app(1))
+            await run.settled()
             return
-        await world.delete("app", "a")
+        await run.delete("app", "a")
         if name == "deletion_seen":
-            await world.passes(1.0)
-            await world.client.raw.request(
+            await run.passes(1.0)
+            await run.client.raw.request(
                 "PATCH",
                 "/apis/planted.steersman.dev/v1/namespaces/default/apps/a",
                 body=b'[{"op":"test","path":"/metadata/finalizers/0","value":"example.com/other"},'
                 b'{"op":"remove","path":"/metadata/finalizers/0"}]',
                 content_type="application/json-patch+json",
             )
-        await world.settled()
+        await run.settled()
 
     test = explored(jobs=1, external=name == "finalizer_once", **options)(life)  # type: ignore[arg-type]
     if name == "stale_pods":

@@ -9,12 +9,12 @@ from steersman.testing.explore.decorator import Explored, ExploredError, explore
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Exploration, Failure, Request, explore, replay
 from steersman.testing.explore.findings import ORACLES, Finding
 from steersman.testing.explore.generation import ChangeSequence
-from steersman.testing.explore.options import WorldOptions
+from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.plans import FAULT_KINDS, PERTURBATIONS, Fault, Plan, PlanError, read_plans
 from steersman.testing.explore.running import Job, Outcome
+from steersman.testing.explore.scenario_run import ScenarioRun
 from steersman.testing.explore.sequences import SequenceFailure, SequenceResult, any_sequence, explore_sequences
 from steersman.testing.explore.state import NormalState, State, difference
-from steersman.testing.explore.world import World
 
 __all__ = [
     "DEFAULT_PERTURB",
@@ -34,11 +34,11 @@ __all__ = [
     "Plan",
     "PlanError",
     "Request",
+    "RunOptions",
+    "ScenarioRun",
     "SequenceFailure",
     "SequenceResult",
     "State",
-    "World",
-    "WorldOptions",
     "any_sequence",
     "difference",
     "explore",

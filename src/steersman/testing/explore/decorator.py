@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from steersman.operator.settings.values import parse_duration
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Failure, Request, explore
 from steersman.testing.explore.observation import Invariant
-from steersman.testing.explore.options import WorldOptions
+from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.page import page
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import failure_text, replay_command
@@ -63,12 +63,12 @@ class Explored:
     def request(self, *, fixtures: dict[str, Any] | None = None, plans: Sequence[Plan] = ()) -> Request:
         """Return the request for `explore`."""
         options = dict(self._options)
-        world_options = WorldOptions(
+        run_options = RunOptions(
             **{k: options.pop(k) for k in ("latency", "quiet", "within", "hot_writes") if k in options}
         )
         scenario: Scenario = functools.partial(self.scenario, **fixtures) if fixtures else self.scenario
         job = Job(
-            scenario, world_options, options.pop("cluster", {}), tuple(self.invariants),
+            scenario, run_options, options.pop("cluster", {}), tuple(self.invariants),
             frozenset(options.pop("ignore", ())), frozenset(options.pop("mask", ())),
         )  # fmt: skip
         asked = [Plan.read(text) for text in os.environ.get(PLAN_VARIABLE, "").split(",") if text]
@@ -132,9 +132,9 @@ def explored(
     external: bool = False,
     long: bool = False,
     cluster: dict[str, Any] | None = None,
-    **world: float,
+    **run: float,
 ) -> Callable[[Callable[..., Awaitable[None]]], Any]:
-    """Explore the failures of an operator in a scenario: an `async def` test whose first argument is a `World`.
+    """Explore the failures of an operator in a scenario: an `async def` test whose first argument is a `ScenarioRun`.
 
     The scenario runs once as the reference, and once for each plan: crashes, lost responses, late and missed events.
 
@@ -152,7 +152,7 @@ def explored(
         long: Whether the test is skipped unless the environment variable STEERSMAN_EXPLORE_ALL is set, because it
             takes as many minutes as its budget allows.
         cluster: Options of `Simulation.start`.
-        world: Options of `WorldOptions`: `latency`, `quiet`, `within`, `hot_writes`.
+        run: Options of `RunOptions`: `latency`, `quiet`, `within`, `hot_writes`.
 
     Raises:
         ExploredError: When the test runs, if a plan has findings.
@@ -160,7 +160,7 @@ def explored(
     options: dict[str, Any] = {
         "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
         "ignore": tuple(ignore), "mask": tuple(mask), "jobs": jobs, "stop_at": stop_at,
-        "external": external, "cluster": cluster or {}, **world,
+        "external": external, "cluster": cluster or {}, **run,
     }  # fmt: skip
 
     def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:

@@ -16,7 +16,7 @@ import yaml
 from steersman.models import Resource, info_of
 from steersman.testing.conversion import spec_fields
 from steersman.testing.explore.scenario import FileScenario, Step
-from steersman.testing.explore.world import World
+from steersman.testing.explore.scenario_run import ScenarioRun
 from steersman_cluster.crd.strategy import CustomStrategy
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import Reader, User, WriteContext
@@ -76,25 +76,25 @@ class ChangeSequence:
         for one in self.manifests:
             yield Step("apply", (one,)) if one is not None else Step("delete", kind=self.kind, name=self.name)
 
-    async def play(self, world: World, operator: Any, settings: Mapping[str, Any]) -> None:
-        """Play the sequence in a world; an object that is refused adds `REFUSED` to the trace.
+    async def play(self, run: ScenarioRun, operator: Any, settings: Mapping[str, Any]) -> None:
+        """Play the sequence in a run; an object that is refused adds `REFUSED` to the trace.
 
         Args:
-            world: The run.
+            run: The run.
             operator: A factory of the operator, or an operator.
             settings: Settings of the operator.
         """
-        await world.operator(operator, settings=settings)
+        await run.operator(operator, settings=settings)
         for one in self.manifests:
             if one is None:
                 if self.manifests[0] is not None:
-                    await world.delete(self.kind, self.name)
+                    await run.delete(self.kind, self.name)
             else:
                 try:
-                    await world.apply(one)
+                    await run.apply(one)
                 except AssertionError:
-                    world.note(REFUSED)
-            await world.settled()
+                    run.note(REFUSED)
+            await run.settled()
 
 
 def sequences_of(

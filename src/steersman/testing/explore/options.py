@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["WorldOptions"]
+__all__ = ["RunOptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorldOptions:
+class RunOptions:
     """The options of a run.
 
     Args:

@@ -25,18 +25,18 @@ from typing import Any, Final, Self
 from steersman.testing.explore.findings import Finding, leaks, undone
 from steersman.testing.explore.loop import ProcessLoop, in_process
 from steersman.testing.explore.observation import SCENARIO, Invariant
-from steersman.testing.explore.options import WorldOptions
+from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.preparation import prepare_kinds
+from steersman.testing.explore.scenario_run import RunEndedError, ScenarioRun
 from steersman.testing.explore.state import NormalState, normal_state
 from steersman.testing.explore.trace import Trace
-from steersman.testing.explore.world import RunEndedError, World
 from steersman.testing.loop import DeadlockError, NoProgressError
 from steersman.testing.simulation import Simulation
 
 __all__ = ["Job", "Outcome", "Runner", "Scenario", "forks"]
 
-Scenario = Callable[[World], Awaitable[None]]
+Scenario = Callable[[ScenarioRun], Awaitable[None]]
 
 MAX_STEPS: Final = 200_000
 """Iterations of the event loop at one virtual time after which a run counts as a hot loop."""
@@ -66,7 +66,7 @@ class Job:
     """The common parameters of all runs of an exploration."""
 
     scenario: Scenario
-    options: WorldOptions
+    options: RunOptions
     cluster: Mapping[str, Any]
     invariants: tuple[Invariant, ...] = ()
     ignore: frozenset[str] = frozenset()
@@ -242,39 +242,39 @@ class Runner:
     async def _live(self, plan: Plan) -> Outcome:
         assert self._simulation is not None
         job = self._job
-        world = World(self._simulation, plan, job.options, job.invariants, job.ignore, job.mask)
+        run = ScenarioRun(self._simulation, plan, job.options, job.invariants, job.ignore, job.mask)
         with in_process(SCENARIO):
-            playing = asyncio.create_task(_play(job.scenario, world), name="scenario")
+            playing = asyncio.create_task(_play(job.scenario, run), name="scenario")
         try:
             await playing
         except RunEndedError:
             pass
         except (NoProgressError, DeadlockError) as problem:
-            world.findings.append(Finding("hot-loop", str(problem)))
+            run.findings.append(Finding("hot-loop", str(problem)))
         except Exception as problem:  # noqa: BLE001 - a finding, with its plan
-            world.findings.append(Finding("scenario", f"{type(problem).__name__}: {problem}"))
+            run.findings.append(Finding("scenario", f"{type(problem).__name__}: {problem}"))
         storage = self._simulation.cluster.server.storage
-        outcome = Outcome(plan, self._seed, list(world.findings), trace=world.trace, struck=world.struck)
-        outcome.states = world.states
-        outcome.end = normal_state(storage, world.began, job.ignore, job.mask)
+        outcome = Outcome(plan, self._seed, list(run.findings), trace=run.trace, struck=run.struck)
+        outcome.states = run.states
+        outcome.end = normal_state(storage, run.began, job.ignore, job.mask)
         outcome.findings += [
             Finding("undo", f"{name} was changed and changed back", revision=revision)
-            for name, revision in undone(world.trace)
+            for name, revision in undone(run.trace)
         ]
         outcome.findings += [
             Finding("leak", f"{name} still exists after the deletion of its owner")
-            for name in leaks(world.trace, storage, job.ignore)
+            for name in leaks(run.trace, storage, job.ignore)
         ]
         if not self._fork:
             # When crashed processes are closed, their requests continue, which would change the records.
             outcome = copy.deepcopy(outcome)
-            await world.close()
+            await run.close()
         return outcome
 
 
-async def _play(scenario: Scenario, world: World) -> None:
-    await scenario(world)
-    await world.finish()
+async def _play(scenario: Scenario, run: ScenarioRun) -> None:
+    await scenario(run)
+    await run.finish()
 
 
 async def _cancel_all() -> None:

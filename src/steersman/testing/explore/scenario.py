@@ -25,7 +25,7 @@ from steersman import documents
 from steersman.manifest_files import ManifestError, parse
 from steersman.operator.settings.values import parse_duration
 from steersman.testing.explore.findings import is_custom
-from steersman.testing.explore.world import World
+from steersman.testing.explore.scenario_run import ScenarioRun
 
 __all__ = ["FileScenario", "ScenarioError", "Step", "read_scenario"]
 
@@ -74,24 +74,24 @@ class FileScenario:
     replicas: int = 1
     namespace: str | None = None
 
-    async def run(self, world: World, operator: Any) -> None:
-        """Perform the steps in a world.
+    async def run(self, run: ScenarioRun, operator: Any) -> None:
+        """Perform the steps in a run.
 
         Args:
-            world: The run.
+            run: The run.
             operator: A factory of the operator, or an operator.
         """
-        await world.operator(operator, replicas=self.replicas, settings=self.settings)
+        await run.operator(operator, replicas=self.replicas, settings=self.settings)
         for step in self.steps:
             match step.action:
                 case "apply":
-                    await world.apply(*step.objects, namespace=self.namespace)
+                    await run.apply(*step.objects, namespace=self.namespace)
                 case "delete":
-                    await world.delete(step.kind, step.name, namespace=step.namespace or self.namespace)
+                    await run.delete(step.kind, step.name, namespace=step.namespace or self.namespace)
                 case _:
-                    await world.passes(step.seconds)
+                    await run.passes(step.seconds)
             if step.settle:
-                await world.settled()
+                await run.settled()
 
 
 def read_scenario(path: Path) -> FileScenario:

@@ -24,7 +24,7 @@ from steersman.testing.explore.exploration import Exploration, Failure, Request,
 from steersman.testing.explore.findings import Finding
 from steersman.testing.explore.generation import REFUSED, ChangeSequence, sequences_of
 from steersman.testing.explore.observation import Invariant
-from steersman.testing.explore.options import WorldOptions
+from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.planning import candidates
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import coverage_text, failure_lines
@@ -108,7 +108,7 @@ def explore_sequences(
     (definition,) = crds([kind])
     strategy = sequences_of(kind, base, vary=vary, values=values, steps=steps, definition=definition)
     result = SequenceResult()
-    job = Job(_nothing, WorldOptions(), {}, tuple(always), frozenset(ignore), frozenset(mask))
+    job = Job(_nothing, RunOptions(), {}, tuple(always), frozenset(ignore), frozenset(mask))
     request = Request(job=job, perturb=perturb, allow=frozenset(allow), budget=parse_duration(budget), jobs=1)
     began = time.monotonic()
     with Runner(job, seed) as runner, later_runner(job, seed) as later:

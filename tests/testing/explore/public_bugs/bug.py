@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steersman import Operator
-from steersman.testing.explore import State, World, explored
+from steersman.testing.explore import ScenarioRun, State, explored
 from steersman.testing.explore.decorator import Explored
 
 __all__ = ["Bug", "exploration"]
@@ -32,7 +32,7 @@ class Bug:
     issue: str
     reported_by: str
     operator: Callable[[bool], Operator]
-    scenario: Callable[[World], Awaitable[None]]
+    scenario: Callable[[ScenarioRun], Awaitable[None]]
     perturb: tuple[str, ...]
     always: tuple[Callable[[State], object], ...] = field(default=())
     ignore: tuple[str, ...] = field(default=())
@@ -42,9 +42,9 @@ class Bug:
 def exploration(bug: Bug, *, correct: bool, **options: Any) -> Explored:
     """Return the exploration of a bug, or of its correct twin."""
 
-    async def life(world: World) -> None:
-        await world.operator(lambda: bug.operator(correct))
-        await bug.scenario(world)
+    async def life(run: ScenarioRun) -> None:
+        await run.operator(lambda: bug.operator(correct))
+        await bug.scenario(run)
 
     test = explored(jobs=1, perturb=bug.perturb, ignore=bug.ignore, allow=bug.allow, **options)(life)
     for invariant in bug.always:

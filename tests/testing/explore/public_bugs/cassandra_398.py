@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from steersman import Context, Model, Operator, Resource, Watch, to_label
 from steersman.k8s import PersistentVolumeClaim, Pod, StatefulSet
-from steersman.testing.explore import World
+from steersman.testing.explore import ScenarioRun
 
 from .bug import Bug
 from .workloads import claim, stateful_set
@@ -61,11 +61,11 @@ def datacenter(nodes: int) -> dict[str, object]:
     }
 
 
-async def scenario(world: World) -> None:
-    await world.apply(datacenter(2))
-    await world.settled()
-    await world.apply(datacenter(1))
-    await world.settled()
+async def scenario(run: ScenarioRun) -> None:
+    await run.apply(datacenter(2))
+    await run.settled()
+    await run.apply(datacenter(1))
+    await run.settled()
 
 
 BUG = Bug(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from steersman import Context, Model, Operator, Resource, Watch, to_label
 from steersman.k8s import PersistentVolumeClaim, Pod, StatefulSet
-from steersman.testing.explore import State, World
+from steersman.testing.explore import ScenarioRun, State
 
 from .bug import Bug
 from .workloads import claim, stateful_set
@@ -59,10 +59,10 @@ def datacenter(nodes: int) -> dict[str, object]:
     }
 
 
-async def scenario(world: World) -> None:
+async def scenario(run: ScenarioRun) -> None:
     for nodes in (2, 1, 2):
-        await world.apply(datacenter(nodes))
-        await world.settled()
+        await run.apply(datacenter(nodes))
+        await run.settled()
 
 
 def claims_of_current_pods_stay(state: State) -> None:

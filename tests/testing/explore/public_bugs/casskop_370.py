@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from steersman import Context, MergePatch, Model, Operator, Resource
 from steersman.k8s import PersistentVolumeClaim, Pod, StatefulSet
-from steersman.testing.explore import World
+from steersman.testing.explore import ScenarioRun
 
 from .bug import Bug
 from .workloads import claim, stateful_set
@@ -79,11 +79,11 @@ def cluster(nodes: int) -> dict[str, object]:
     }
 
 
-async def scenario(world: World) -> None:
-    await world.apply(cluster(2))
-    await world.settled()
-    await world.apply(cluster(1))
-    await world.settled()
+async def scenario(run: ScenarioRun) -> None:
+    await run.apply(cluster(2))
+    await run.settled()
+    await run.apply(cluster(1))
+    await run.settled()
 
 
 BUG = Bug(

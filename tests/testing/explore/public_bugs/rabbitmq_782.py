@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from steersman import Context, MergePatch, Model, Operator, Resource
 from steersman.k8s import PersistentVolumeClaim, StatefulSet
-from steersman.testing.explore import World
+from steersman.testing.explore import ScenarioRun
 from steersman_cluster.controllers.volumes import PROVISIONER
 
 from .bug import Bug
@@ -71,11 +71,11 @@ def rabbit(storage: str) -> dict[str, object]:
     }
 
 
-async def scenario(world: World) -> None:
-    await world.apply(CLASS, rabbit("10Gi"))
-    await world.settled()
-    await world.apply(rabbit("15Gi"))
-    await world.settled()
+async def scenario(run: ScenarioRun) -> None:
+    await run.apply(CLASS, rabbit("10Gi"))
+    await run.settled()
+    await run.apply(rabbit("15Gi"))
+    await run.settled()
 
 
 BUG = Bug(

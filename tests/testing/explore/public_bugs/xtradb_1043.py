@@ -9,7 +9,7 @@ import base64
 
 from steersman import Context, ObjectMeta, Operator, Resource
 from steersman.k8s import Secret, StatefulSet
-from steersman.testing.explore import World
+from steersman.testing.explore import ScenarioRun
 
 from .bug import Bug
 from .workloads import stateful_set
@@ -37,9 +37,9 @@ def operator(correct: bool) -> Operator:
     return operator
 
 
-async def scenario(world: World) -> None:
-    await world.apply({"apiVersion": f"{GROUP}/v1", "kind": "XtraDB", "metadata": {"name": "a"}})
-    await world.settled()
+async def scenario(run: ScenarioRun) -> None:
+    await run.apply({"apiVersion": f"{GROUP}/v1", "kind": "XtraDB", "metadata": {"name": "a"}})
+    await run.settled()
 
 
 BUG = Bug(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from steersman import Context, Operator, Resource
 from steersman.client import Conflict
 from steersman.k8s import PersistentVolumeClaim
-from steersman.testing.explore import State, World
+from steersman.testing.explore import ScenarioRun, State
 
 from .bug import Bug
 from .workloads import claim
@@ -51,13 +51,13 @@ def operator(correct: bool) -> Operator:
 CLUSTER = {"apiVersion": f"{GROUP}/v1", "kind": "ZooKeeper", "metadata": {"name": "a"}}
 
 
-async def scenario(world: World) -> None:
-    await world.apply(CLUSTER)
-    await world.settled()
-    await world.delete("zookeeper", "a")
-    await world.settled()
-    await world.apply(CLUSTER)
-    await world.settled()
+async def scenario(run: ScenarioRun) -> None:
+    await run.apply(CLUSTER)
+    await run.settled()
+    await run.delete("zookeeper", "a")
+    await run.settled()
+    await run.apply(CLUSTER)
+    await run.settled()
 
 
 def the_claims_of_a_cluster_that_is_not_deleted_stay(state: State) -> None:

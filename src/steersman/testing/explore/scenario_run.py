@@ -1,4 +1,4 @@
-"""The world of one explored run: a cluster, the operator's processes, and the scenario's hands.
+"""One run of a scenario: a cluster, the processes of the operator, and the functions for the steps.
 
 A crash stops the process at that instant; one second later another one starts. What the operator keeps outside of the
 cluster survives a crash and takes part through `external`.
@@ -22,7 +22,7 @@ from steersman.testing.explore.director import Director
 from steersman.testing.explore.findings import Finding
 from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
 from steersman.testing.explore.observation import SCENARIO, Invariant, Observer, TimedRecorder
-from steersman.testing.explore.options import WorldOptions
+from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.reimport import reimporting
 from steersman.testing.explore.state import NormalState, State, normal_state
@@ -34,7 +34,7 @@ from steersman_cluster.api.inprocess import InProcessTransport
 if TYPE_CHECKING:
     from steersman.operator.settings import Settings
 
-__all__ = ["External", "RunEndedError", "World"]
+__all__ = ["External", "RunEndedError", "ScenarioRun"]
 
 RESTART_SECONDS: Final = 1.0
 """Virtual seconds between a crash and the start of the next process."""
@@ -68,14 +68,14 @@ class RunEndedError(Exception):
     """The run cannot go on; its finding is recorded."""
 
 
-class World:
+class ScenarioRun:
     """One run of a scenario. The scenario of `explored` receives it."""
 
     def __init__(
         self,
         simulation: Simulation,
         plan: Plan,
-        options: WorldOptions,
+        options: RunOptions,
         invariants: Sequence[Invariant] = (),
         ignore: frozenset[str] = frozenset(),
         mask: frozenset[str] = frozenset(),
