@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from steersman.client import ConnectionLostError
-from steersman.testing.explore import World, explored
+from steersman.testing.explore import ScenarioRun, explored
 
 import rocketmq
 from rocketmq.access import use_servers
@@ -35,44 +35,44 @@ def cluster(image: str, groups: int) -> dict[str, Any]:
     }
 
 
-def servers_in(world: World) -> SimulatedServers:
+def servers_in(run: ScenarioRun) -> SimulatedServers:
     async def effect(target: str, perform: Callable[[], None]) -> None:
         try:
-            await world.effect(target, perform)
+            await run.effect(target, perform)
         except ConnectionLostError as lost:
             raise RemotingError(str(lost)) from lost
 
     def data(name: str) -> dict[str, str]:
-        found = world.state.get("configmaps", name)
+        found = run.state.get("configmaps", name)
         return found["data"] if found is not None else {}
 
-    return SimulatedServers(lambda: world.state.list("pods", namespace="default"), data, effect)
+    return SimulatedServers(lambda: run.state.list("pods", namespace="default"), data, effect)
 
 
-async def life(world: World) -> None:
+async def life(run: ScenarioRun) -> None:
     """Create a cluster, restart its brokers with another image, and delete it."""
-    servers = servers_in(world)
+    servers = servers_in(run)
     use_servers(servers)
-    await world.operator(rocketmq.operator)
-    await world.apply(cluster("rocketmq:1", 1))
-    await world.settled()
+    await run.operator(rocketmq.operator)
+    await run.apply(cluster("rocketmq:1", 1))
+    await run.settled()
     servers.send("shop-0")
-    await world.apply(cluster("rocketmq:2", 1))
-    await world.settled()
+    await run.apply(cluster("rocketmq:2", 1))
+    await run.settled()
     servers.send("shop-0")
     for group, number in servers.acknowledged.items():
         assert servers.brokers[servers.masters[group]].offset >= number, f"{group} has lost messages"
-    await world.delete("rocketmqcluster", "shop")
-    await world.settled()
+    await run.delete("rocketmqcluster", "shop")
+    await run.settled()
 
 
 @pytest.mark.slow
 @explored(long=True, budget="240s", perturb=("crash", "lost-answer", "conflict"))
-async def test_an_update_of_brokers_survives_crashes_lost_answers_and_conflicts(world: World) -> None:
-    await life(world)
+async def test_an_update_of_brokers_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
+    await life(run)
 
 
 @pytest.mark.slow
 @explored(long=True, budget="240s", perturb=("lag", "miss"))
-async def test_an_update_of_brokers_survives_late_and_missed_events(world: World) -> None:
-    await life(world)
+async def test_an_update_of_brokers_survives_late_and_missed_events(run: ScenarioRun) -> None:
+    await life(run)
