@@ -32,8 +32,12 @@ public final class Main {
     meter.mark("starting");
     meter.obey();
     // For a watch it prefers a WebSocket, which a neutral server need not speak, to lines over HTTP.
+    // On a busy machine the JVM needs more than the default of ten seconds for its first connection.
     Config config =
-        new ConfigBuilder(Config.fromKubeconfig(new File(options.kubeconfig))).withOnlyHttpWatches(true).build();
+        new ConfigBuilder(Config.fromKubeconfig(new File(options.kubeconfig)))
+            .withOnlyHttpWatches(true)
+            .withConnectionTimeout(60_000)
+            .build();
     client = new KubernetesClientBuilder().withConfig(config).build();
   }
 
