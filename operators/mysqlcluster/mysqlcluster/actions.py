@@ -24,6 +24,7 @@ __all__ = [
     "Initialize",
     "Promote",
     "PurgeBinlogs",
+    "Reconnect",
     "Restart",
     "Restore",
     "SetAckCount",
@@ -172,12 +173,23 @@ class Restart(Action, frozen=True, tag="Restart"):
 class CreateAccounts(Action, frozen=True, tag="CreateAccounts"):
     """Create or update the accounts on the primary from the mounted Secret; replicas receive them by replication.
 
-    The previous password remains valid until `retire_old`.
+    The former passwords remain valid until an action with `retire_old`.
     """
 
     revision: str
     """The revision of the Secret that the agent must see before it acts."""
     retire_old: bool = False
+
+
+class Reconnect(Action, frozen=True, tag="Reconnect"):
+    """Connect a replica to its source again with the password of the mounted Secret.
+
+    Before that, the agent stops the I/O thread and waits until all received transactions are executed, because the
+    server deletes the relay log.
+    """
+
+    revision: str
+    """The revision of the Secret that the agent must see before it acts."""
 
 
 class Drain(Action, frozen=True, tag="Drain"):
@@ -206,6 +218,7 @@ AnyAction = (
     | SetVariables
     | Restart
     | CreateAccounts
+    | Reconnect
     | Drain
 )
 

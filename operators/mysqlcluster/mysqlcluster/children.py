@@ -88,6 +88,7 @@ def agent_settings(want: Desired, member: str) -> Mapping[str, Any]:
         "address": "0.0.0.0",
         "serverPort": want.port,
         "agentPort": names.AGENT_PORT,
+        "metricsPort": names.METRICS_PORT if want.metrics.enabled else 0,
         "serverSettings": dict(want.config),
         "archiverUrl": names.archiver_url(want.key),
         "peerUrl": f"https://{{member}}{names.domain(want.key)}:{names.AGENT_PORT}",
@@ -199,6 +200,7 @@ def _server(want: Desired) -> Container:
         ports=(
             ContainerPort(name="mysql", container_port=want.port),
             ContainerPort(name="agent", container_port=names.AGENT_PORT),
+            *([ContainerPort(name="metrics", container_port=names.METRICS_PORT)] if want.metrics.enabled else []),
         ),
         startup_probe=_probe("/healthz", failures=START_SECONDS // 2, period=2),
         liveness_probe=_probe("/healthz", failures=6, period=10),

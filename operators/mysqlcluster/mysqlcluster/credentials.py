@@ -6,16 +6,17 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 
-__all__ = ["KEYS", "generated", "missing_keys", "revision"]
+__all__ = ["KEYS", "PASSWORDS", "generated", "generated_passwords", "missing_keys", "revision"]
 
-KEYS = (
-    "agent-token",
+PASSWORDS = (
     "root-password",
     "replication-password",
     "application-password",
     "backup-password",
     "exporter-password",
 )
+"""Keys of the passwords of accounts."""
+KEYS = ("agent-token", *PASSWORDS)
 """Keys of the Secret. `application-user` and `application-database` may be added; both are `app` by default."""
 _BYTES = 24
 
@@ -23,6 +24,11 @@ _BYTES = 24
 def generated() -> Mapping[str, bytes]:
     """Return a new password for every account."""
     return {key: secrets.token_urlsafe(_BYTES).encode() for key in KEYS}
+
+
+def generated_passwords() -> Mapping[str, bytes]:
+    """Return a new password for every account, without the token of the agents."""
+    return {key: value for key, value in generated().items() if key in PASSWORDS}
 
 
 def missing_keys(data: Mapping[str, bytes]) -> tuple[str, ...]:

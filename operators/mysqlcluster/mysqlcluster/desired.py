@@ -23,6 +23,7 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import (
     RestorePoint,
     UpdatePolicy,
 )
+from mysqlcluster.versions import series
 
 __all__ = [
     "AnyCluster",
@@ -45,6 +46,10 @@ MARIADB_FROM = (10, 0)
 """Versions from this one on are versions of MariaDB; versions of MySQL are lower."""
 SUPPORTED_FROM: Mapping[Flavor, tuple[int, int]] = {"mariadb": (10, 11), "mysql": (9, 7)}
 """The first supported version of each flavor."""
+NEAREST: Mapping[tuple[int, int], str] = {(8, 0): "9.7", (8, 4): "9.7"}
+"""The offered series for a series of MySQL that the operator has no image of."""
+_OFFICIAL_IMAGE = re.compile(r"(?:docker\.io/)?(?:library/)?(mysql|mariadb)(?::.*)?")
+"""Images of the database vendors, which do not contain the agent."""
 _VERSION = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}")
 _TAG = re.compile(r"v?([0-9]{1,3}(?:\.[0-9]{1,3}){0,2})(?:[-+].*)?")
 
@@ -98,6 +103,8 @@ class Desired(NamedTuple):
     backup: BackupPolicy | None = None
     metrics: MetricsPolicy = MetricsPolicy()
     paused: bool = False
+    substituted: str = ""
+    """What the operator runs instead of the version or image of the spec; empty if it runs that one."""
 
     def ack_count(self, size: int) -> int:
         """Return the acknowledgements that a commit waits for in a cluster of `size` members.
@@ -118,15 +125,14 @@ def desired(cluster: AnyCluster) -> Desired:
     if isinstance(cluster, CompactCluster):
         return _compact(cluster)
     spec = cluster.spec
-    version = parse_version(spec.version) or version_of_image(spec.image)
-    flavor = spec.flavor or flavor_of(version, spec.image)
-    version = version or LATEST[flavor]
+    server = _server(parse_version(spec.version), spec.image, spec.flavor)
     return Desired(
         key=key_of(cluster),
         size=spec.size,
-        flavor=flavor,
-        version=version,
-        image=spec.image or f"steersman/{flavor}:{version}",
+        flavor=server.flavor,
+        version=server.version,
+        image=server.image,
+        substituted=server.substituted,
         port=spec.port,
         secret=spec.secret or f"{cluster.metadata.name}-accounts",
         storage=parse_storage(spec.storage),
@@ -146,20 +152,49 @@ def desired(cluster: AnyCluster) -> Desired:
 
 def _compact(cluster: CompactCluster) -> Desired:
     spec = cluster.spec
-    version = version_of_image(spec.image)
-    flavor = flavor_of(version, spec.image)
-    version = version or LATEST[flavor]
+    server = _server("", spec.image, None)
     return Desired(
         key=key_of(cluster),
         size=spec.replicas,
-        flavor=flavor,
-        version=version,
-        image=spec.image or f"steersman/{flavor}:{version}",
+        flavor=server.flavor,
+        version=server.version,
+        image=server.image,
+        substituted=server.substituted,
         port=spec.port,
         secret=spec.secret or f"{cluster.metadata.name}-accounts",
         storage=parse_storage(spec.storage),
         from_backup=spec.from_backup,
     )
+
+
+class Server(NamedTuple):
+    """The server of a cluster."""
+
+    flavor: Flavor
+    version: str
+    image: str
+    substituted: str = ""
+
+
+def _server(asked: str, image: str, flavor: Flavor | None) -> Server:
+    """Return the server for a version, an image and a flavor, of which each may be missing.
+
+    An image of a database vendor has no agent: the operator's own image of that version replaces it. A series that the
+    operator has no image of is replaced by the nearest one.
+    """
+    version = asked or version_of_image(image)
+    flavor = flavor or flavor_of(version, image)
+    if image and not _OFFICIAL_IMAGE.fullmatch(image):
+        return Server(flavor, version or LATEST[flavor], image)
+    wanted = version or LATEST[flavor]
+    offered = NEAREST.get(series(wanted), wanted) if flavor == "mysql" else wanted
+    own = f"steersman/{flavor}:{offered}"
+    notes: list[str] = []
+    if image:
+        notes.append(f"spec.image {image} has no agent")
+    if offered != wanted:
+        notes.append(f"{flavor} {wanted} is not offered")
+    return Server(flavor, offered, own, f"{' and '.join(notes)}: the cluster runs {own}" if notes else "")
 
 
 def flavor_of(version: str, image: str) -> Flavor:
@@ -185,7 +220,8 @@ def check_supported(want: Desired) -> None:
     """
     first = SUPPORTED_FROM[want.flavor]
     if version_numbers(want.version) < first:
-        raise SpecError("spec.version", want.version, f"{want.flavor} is supported from {first[0]}.{first[1]} on")
+        problem = f'{want.flavor} is supported from {first[0]}.{first[1]} on: set "{LATEST[want.flavor]}"'
+        raise SpecError("spec.version", want.version, problem)
 
 
 def parse_version(value: Any) -> str:

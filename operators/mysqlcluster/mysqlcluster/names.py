@@ -10,6 +10,7 @@ __all__ = [
     "AGENT_PORT",
     "ARCHIVER_PORT",
     "CLUSTER_LABEL",
+    "METRICS_PORT",
     "ROLE_LABEL",
     "agent_url",
     "archiver",
@@ -31,6 +32,8 @@ CLUSTER_LABEL = "mysqlcluster_cr"
 ROLE_LABEL = "mysqlcluster_role"
 AGENT_PORT = 8443
 ARCHIVER_PORT = 8444
+METRICS_PORT = 9104
+"""The port of the metrics of a server, as of mysqld_exporter."""
 
 
 def labels(cluster: str) -> Mapping[str, str]:

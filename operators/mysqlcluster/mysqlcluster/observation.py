@@ -114,7 +114,11 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     starts: int = 0
     """The number of starts of the server in this data directory."""
     accounts_revision: str = ""
-    """The revision of the accounts and passwords that this member has."""
+    """The revision of the passwords that this member has set as the primary."""
+    tls_revision: str = ""
+    """The revision of the certificates that the server uses for new connections; empty without TLS."""
+    replication_revision: str = ""
+    """The revision of the passwords with which this member has connected to its source."""
 
     @property
     def received(self) -> GtidSet:

@@ -8,24 +8,27 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from steersman import Context, MergePatch, Result, replace
 from steersman.client import Conflict, Invalid, NotFound
-from steersman.k8s import Pod, Secret
+from steersman.k8s import Pod, StatefulSet
 
 from mysqlcluster import children, credentials, metrics, names, server_settings
-from mysqlcluster.actions import Clone, CreateAccounts
+from mysqlcluster.actions import Clone
 from mysqlcluster.agents import Agents, observe, perform
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
-from mysqlcluster.certificates import certificate_data
+from mysqlcluster.autoscaling import autoscale
 from mysqlcluster.claims import ClaimError, claim
 from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError
 from mysqlcluster.engines import engine_of
 from mysqlcluster.following import Followed, followed_by
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, decide
-from mysqlcluster.observation import Observation, Role
+from mysqlcluster.observation import Observation
+from mysqlcluster.passwords import passwords_of, rotate
 from mysqlcluster.rollouts import roll_out, rollout_of
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
 from mysqlcluster.storing import ClusterGoneError, store_status
+from mysqlcluster.trust import authority_of, rotate_certificates
+from mysqlcluster.volumes import grow_volumes
 
 __all__ = ["FORCE", "SwitchRequest", "reconcile_cluster"]
 
@@ -101,7 +104,7 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
     want = want._replace(config={name: value for name, value in want.config.items() if name not in refused})
     size = _running_size(want, state_of(cluster.status))
     await claim(cluster, children.config_map(want, size), ctx)
-    secret = await _secret(want, ctx)
+    secret = await passwords_of(cluster, want, ctx)
     missing = credentials.missing_keys(secret)
     if missing:
         message = f"spec.secret: the Secret {want.secret} has no {', '.join(missing)}"
@@ -109,7 +112,7 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
             ctx, cluster, with_invalid_spec(cluster.status, cluster.metadata.generation, message, ctx.now())
         )
         return Result(requeue_after=REFUSED_RETRY_SECONDS)
-    authority = await _authority(want, ctx)
+    authority = await authority_of(want, ctx)
     rollout = rollout_of(cluster.status, want, ctx)
     await _apply(want._replace(image=rollout.template), size, followed.spec, ctx)
     agents = await source_of_agents().of(want.key, secret["agent-token"].decode(), authority)
@@ -118,7 +121,10 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
     cluster, progress = await roll_out(cluster, want, rollout, policy, done.seen, ctx)
     if progress.switch and state_of(cluster.status).transition is None:
         cluster, done = await _decide(cluster, want, agents, ctx, SwitchRequest("*", "upgrade"), size)
-    await _accounts(state_of(cluster.status), done.seen, credentials.revision(secret), agents, ctx)
+    storage = await grow_volumes(want, done.seen, ctx)
+    cluster = await autoscale(cluster, done.seen, ctx, updating=cluster.status.phase == "Updating")
+    await rotate_certificates(cluster, want, done.seen, ctx)
+    cluster = await rotate(cluster, credentials.revision(secret), done.seen, agents, ctx)
     await _label(want, state_of(cluster.status), done.seen, ctx)
     status = with_observation(
         cluster.status,
@@ -128,10 +134,14 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
         done.decision.blocked,
         ctx.now(),
         "; ".join(filter(None, (followed.refused, progress.blocked, *_refusals(refused)))),
+        (storage,),
     )
     if status.phase == "Blocked" and cluster.status.phase != "Blocked" and done.decision.blocked:
         ctx.event("FailoverBlocked", done.decision.blocked, type="Warning", action="Transition")
         ctx.log.warning("failover_blocked", epoch=status.epoch, error=done.decision.blocked)
+    if want.substituted and cluster.status.observed_generation != cluster.metadata.generation:
+        ctx.event("VersionSubstituted", want.substituted, type="Warning", action="Substitute")
+        ctx.log.warning("version_substituted", reason=want.substituted)
     cluster = await store_status(ctx, cluster, status)
     metrics.record(
         want.key,
@@ -180,18 +190,6 @@ async def _decide(
     return cluster, Round(seen, Decision(after=0.1))
 
 
-async def _accounts(state: ClusterState, seen: Observation, revision: str, agents: Agents, ctx: Context) -> None:
-    """Create the accounts on the primary, and change their passwords when the Secret changes."""
-    primary = seen.get(state.primary)
-    if state.transition is not None or primary.role is not Role.PRIMARY or primary.accounts_revision == revision:
-        return
-    action = CreateAccounts(member=state.primary, epoch=state.epoch, revision=revision)
-    for problem in await perform(agents, (action,)):
-        ctx.log.warning("action_failed", epoch=state.epoch, error=problem)
-        return
-    ctx.log.info("accounts_created", member=state.primary, revision=revision, reason="the Secret is new or has changed")
-
-
 def _policy(cluster: MySQLCluster | CompactCluster, want: Desired, switch: SwitchRequest) -> Policy:
     force = cluster.metadata.annotations.get(FORCE, "") == str(cluster.status.epoch)
     restore = want.restore
@@ -225,32 +223,20 @@ def _running_size(want: Desired, state: ClusterState) -> int:
     return max(want.size, *leaving, 1)
 
 
-async def _secret(want: Desired, ctx: Context) -> Mapping[str, bytes]:
-    found = ctx.get(Secret, want.secret)
-    if found is not None:
-        return found.data
-    data = credentials.generated()
-    await ctx.create(children.secret(want, data))
-    ctx.log.info("secret_created", secret=want.secret, reason="missing")
-    return data
-
-
-async def _authority(want: Desired, ctx: Context) -> str:
-    name = names.tls_name(want.key.name)
-    found = ctx.get(Secret, name)
-    data = found.data if found is not None else certificate_data(want.key, ctx.now())
-    if found is None:
-        await ctx.create(children.tls_secret(want, data))
-        ctx.log.info("certificate_created", secret=name, reason="missing")
-    return data["ca.crt"].decode()
-
-
 async def _apply(want: Desired, size: int, spec: str, ctx: Context) -> None:
     await ctx.apply(children.config_map(want, size, spec))
     for service in children.services(want):
         await ctx.apply(service)
     await ctx.apply(children.budget(want))
-    await ctx.apply(children.stateful_set(want, size))
+    await ctx.apply(children.stateful_set(_with_storage_of(ctx.get(StatefulSet, want.key.name), want), size))
+
+
+def _with_storage_of(found: StatefulSet | None, want: Desired) -> Desired:
+    """Return the cluster with the volume size of its StatefulSet, whose templates cannot change."""
+    for template in found.spec.volume_claim_templates if found is not None else ():
+        if size := template.spec.resources.requests.get("storage"):
+            return want._replace(storage=want.storage._replace(size=size))
+    return want
 
 
 def _report(ctx: Context, before: ClusterState, decision: Decision, seen: Observation) -> None:

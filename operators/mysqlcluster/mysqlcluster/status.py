@@ -107,6 +107,7 @@ def with_observation(
     blocked: str,
     now: datetime,
     update_blocked: str = "",
+    more: Conditions = (),
 ) -> MySQLClusterStatus:
     """Return the status with the reports of the members and the reasons that block the primary or an upgrade."""
     state = state_of(status)
@@ -134,7 +135,7 @@ def with_observation(
         selector=names.selector(want.key.name),
         current_version=primary.version or status.current_version,
         conditions=merge_conditions(
-            status.conditions, _conditions(want, state, seen, blocked, update_blocked), now, generation
+            status.conditions, (*_conditions(want, state, seen, blocked, update_blocked), *more), now, generation
         ),
     )
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
+from mysqlcluster.engines import engine_of
 from mysqlcluster.machine import ClusterState, Policy, decide
 from mysqlcluster.observation import MemberState, Observation
 
@@ -28,6 +29,12 @@ from .members import REVISION, Members, application, run
 
 ATTEMPT_SECONDS = 3.0
 READ_ONLY_ERROR = 1290
+
+
+def policy(members: Members, **more: Any) -> Policy:
+    """Return the policy of a cluster of these members, with a short detection and no pause between failovers."""
+    most = engine_of(members.flavor).max_ack_count
+    return Policy(tuple(members.names), detection_seconds=1.0, min_interval_seconds=0.0, max_ack_count=most, **more)
 
 
 class Outcome(Enum):

@@ -8,9 +8,11 @@ import json
 import os
 import signal
 import socket
+import ssl
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,9 +31,12 @@ SECRETS = {
     "root-password": "root-pass'word\"",
     "replication-password": "replication-password",
     "application-password": "application-password",
+    "exporter-password": "exporter-password",
 }
 REVISION = revision({key: value.encode() for key, value in SECRETS.items()})
 WAIT_SECONDS = 60.0
+ACTION_SECONDS = 120.0
+"""Time limit of an action: a busy machine initializes a database slowly."""
 
 
 @lru_cache
@@ -58,22 +63,32 @@ class Members:
     """The agents of one cluster, as processes that a test can kill, stop and pause."""
 
     def __init__(
-        self, directory: Path, count: int, root: Path, *, flavor: str = "mariadb", archiver_url: str = ""
+        self,
+        directory: Path,
+        count: int,
+        root: Path,
+        *,
+        flavor: str = "mariadb",
+        archiver_url: str = "",
+        certificates: Mapping[str, bytes] | None = None,
     ) -> None:
         self.server = root.name.rpartition("-")[0]
         directory.mkdir(exist_ok=True)
+        self.directory = directory
         self.root = str(root)
         self.flavor = flavor
         self.names = [f"m-{ordinal}" for ordinal in range(count)]
-        ports = free_ports(2 * count)
+        ports = free_ports(3 * count)
         self.agent_ports = dict(zip(self.names, ports[:count], strict=True))
-        self.server_ports = dict(zip(self.names, ports[count:], strict=True))
-        self.directory = directory
+        self.server_ports = dict(zip(self.names, ports[count : 2 * count], strict=True))
+        self.metrics_ports = dict(zip(self.names, ports[2 * count :], strict=True))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         secrets = directory / "secrets"
         secrets.mkdir()
-        for key, value in SECRETS.items():
-            (secrets / key).write_text(value)
+        self.write_secrets(SECRETS)
+        self.tls = directory / "tls" if certificates else None
+        if certificates:
+            self.write_certificates(certificates)
         urls = {name: self.url(name) for name in self.names}
         for number, name in enumerate(self.names, 1):
             settings = {
@@ -85,13 +100,33 @@ class Members:
                 "secretsDirectory": str(secrets),
                 "serverPort": self.server_ports[name],
                 "agentPort": self.agent_ports[name],
+                "metricsPort": self.metrics_ports[name],
                 "peers": urls,
                 "archiverUrl": archiver_url,
+                "tlsDirectory": str(self.tls or ""),
             }
             (directory / f"{name}.json").write_text(json.dumps(settings))
 
+    def write_secrets(self, values: Mapping[str, str]) -> None:
+        """Replace the mounted Secret of all members."""
+        for key, value in values.items():
+            fresh = self.directory / "secret.new"
+            fresh.write_text(value)
+            fresh.rename(self.directory / "secrets" / key)
+
+    def write_certificates(self, content: Mapping[str, bytes]) -> None:
+        """Replace the mounted certificates of all members at once, as the kubelet does."""
+        assert self.tls is not None
+        fresh = Path(tempfile.mkdtemp(dir=self.directory, prefix="tls-"))
+        for name, value in content.items():
+            (fresh / name).write_bytes(value)
+        link = self.directory / "tls.new"
+        link.symlink_to(fresh)
+        link.rename(self.tls)
+
     def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.agent_ports[name]}"
+        origin = "https://localhost" if self.tls else "http://127.0.0.1"
+        return f"{origin}:{self.agent_ports[name]}"
 
     def start(self, *names: str) -> None:
         for name in names or self.names:
@@ -106,7 +141,8 @@ class Members:
                 )
 
     def client(self) -> AgentClient:
-        return AgentClient(self.url, lambda: SECRETS["agent-token"])
+        tls = ssl.create_default_context(cafile=str(self.tls / "ca.crt")) if self.tls else None
+        return AgentClient(self.url, lambda: SECRETS["agent-token"], tls, action_seconds=ACTION_SECONDS)
 
     def server_pid(self, name: str) -> int:
         return int((self.directory / name / "run/server.pid").read_text())
@@ -158,11 +194,18 @@ class Members:
 
 @contextlib.contextmanager
 def members_of(
-    directory: Path, count: int, *, server: str = "mariadb-10.11", archiver_url: str = ""
+    directory: Path,
+    count: int,
+    *,
+    server: str = "mariadb-10.11",
+    archiver_url: str = "",
+    certificates: Mapping[str, bytes] | None = None,
 ) -> Iterator[Members]:
     """Run the agents of a cluster within a `with` block."""
     flavor = server.partition("-")[0]
-    members = Members(directory, count, server_root(server), flavor=flavor, archiver_url=archiver_url)
+    members = Members(
+        directory, count, server_root(server), flavor=flavor, archiver_url=archiver_url, certificates=certificates
+    )
     try:
         members.start()
         yield members
@@ -212,13 +255,15 @@ async def follow(client: AgentClient, members: Members, name: str, source: str, 
 
 
 @contextlib.asynccontextmanager
-async def application(members: Members, name: str) -> AsyncGenerator[Any]:
+async def application(
+    members: Members, name: str, password: str = SECRETS["application-password"]
+) -> AsyncGenerator[Any]:
     """Connect with the application's account."""
     connection = await aiomysql.connect(
         host="127.0.0.1",
         port=members.server_ports[name],
         user="app",
-        password=SECRETS["application-password"],
+        password=password,
         db="app",
         autocommit=True,
         connect_timeout=2,

@@ -14,6 +14,7 @@ from mysqlcluster.actions import (
     Fence,
     Initialize,
     Promote,
+    Reconnect,
     Restart,
     SetAckCount,
     SetSource,
@@ -37,6 +38,8 @@ class DataPlane:
         }
         self.down: set[str] = set()
         self.acknowledged = 0
+        self.mounted = ""
+        """The revision of the Secret that the agents see."""
         self.static: set[str] = {"innodb_log_file_size"}
         """Variables that change only with a restart."""
         self.actions: list[Action] = []
@@ -75,7 +78,10 @@ class DataPlane:
             case Initialize():
                 return replace(member, initialized=True, complete=True)
             case CreateAccounts():
+                self.mounted = action.revision
                 return replace(member, accounts_revision=action.revision)
+            case Reconnect():
+                return replace(member, replication_revision=action.revision)
             case Clone():
                 donor = self.members[action.source]
                 return replace(member, initialized=True, complete=True, executed=donor.executed)
@@ -103,6 +109,7 @@ class DataPlane:
                     source=action.source,
                     io_running=True,
                     sql_running=True,
+                    replication_revision=self.mounted,
                     semi_sync_replica=action.acknowledge,
                     draining=False,
                     drained=False,

@@ -113,7 +113,7 @@ async def test_a_cluster_that_is_deleted_in_the_middle_of_a_reconcile_is_no_fail
 async def test_a_new_cluster_of_a_version_that_is_too_old_is_blocked_and_has_no_children(world):
     use_agents(DataPlane())
     await world.operator("mysqlcluster:operator")
-    await world.apply(CLUSTER.replace("flavor: mariadb", "version: 8.0"))
+    await world.apply(CLUSTER.replace("flavor: mariadb", "version: 5.7"))
     await world.passes(seconds=10)
     status = (await fetched(world)).status
     assert status.phase == "Blocked"

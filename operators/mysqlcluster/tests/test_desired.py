@@ -31,8 +31,8 @@ def test_another_version_is_refused_with_the_field(written):
 
 
 def test_both_forms_of_the_same_cluster_are_one_model():
-    full = MySQLCluster(metadata=META, spec=MySQLClusterSpec(size=3, version="8.4", image="mysql:8.4", storage="2Gi"))
-    compact = CompactCluster(metadata=META, spec=CompactSpec(replicas=3, image="mysql:8.4", storage="2Gi"))
+    full = MySQLCluster(metadata=META, spec=MySQLClusterSpec(size=3, version="9.7", image="mysql:9.7", storage="2Gi"))
+    compact = CompactCluster(metadata=META, spec=CompactSpec(replicas=3, image="mysql:9.7", storage="2Gi"))
     assert desired(full) == desired(compact)
 
 
@@ -54,7 +54,9 @@ def test_half_of_the_size_acknowledges_as_far_as_the_server_can_wait(flavor, siz
     ("spec", "flavor", "version"),
     [
         ({}, "mysql", "9.7"),
-        ({"version": 8.0}, "mysql", "8.0"),
+        ({"version": 8.0}, "mysql", "9.7"),
+        ({"version": 8}, "mysql", "9.7"),
+        ({"version": "8.4"}, "mysql", "9.7"),
         ({"version": "9.7.4"}, "mysql", "9.7.4"),
         ({"version": 11.8}, "mariadb", "11.8"),
         ({"version": "10.11.18"}, "mariadb", "10.11.18"),
@@ -71,13 +73,32 @@ def test_a_version_or_an_image_of_mariadb_makes_a_cluster_of_mariadb(spec, flavo
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({"version": 8.0}, r"^spec\.version: '8\.0': mysql is supported from 9\.7 on"),
+        ({"version": "5.7"}, r"^spec\.version: '5\.7': mysql is supported from 9\.7 on: set \"9\.7\""),
+        ({"image": "mirror.test/mysql:8.0.36"}, r"^spec\.version: '8\.0\.36': mysql is supported from 9\.7 on"),
         ({"flavor": "mariadb", "version": "10.5"}, r"^spec\.version: '10\.5': mariadb is supported from 10\.11 on"),
     ],
 )
 def test_what_the_operator_cannot_run_is_refused_with_the_way_out(spec, says):
     with pytest.raises(SpecError, match=says):
         check_supported(desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(**spec))))
+
+
+@pytest.mark.parametrize(
+    ("spec", "image", "reason"),
+    [
+        ({"version": 8.0}, "steersman/mysql:9.7", "mysql 8.0 is not offered"),
+        ({"image": "mysql:latest"}, "steersman/mysql:9.7", "spec.image mysql:latest has no agent"),
+        ({"image": "docker.io/library/mariadb:11.8.9"}, "steersman/mariadb:11.8.9", "has no agent"),
+        ({"image": "mirror.test/mariadb:11.8.9"}, "mirror.test/mariadb:11.8.9", ""),
+        ({"version": "9.7"}, "steersman/mysql:9.7", ""),
+    ],
+)
+def test_a_version_or_an_image_that_cannot_run_is_replaced_by_the_nearest_offered_one(spec, image, reason):
+    made = desired(MySQLCluster(metadata=META, spec=MySQLClusterSpec(**spec)))
+    check_supported(made)
+    assert made.image == image
+    assert reason in made.substituted
+    assert bool(made.substituted) == bool(reason)
 
 
 def test_storage_is_a_size_or_an_object():

@@ -10,9 +10,10 @@ from pathlib import Path
 from steersman.logs import configure, get_logger
 
 from mysqlcluster.agent.api import AgentServer
+from mysqlcluster.agent.exporter import Exporter
 from mysqlcluster.agent.member import Member
 from mysqlcluster.agent.settings import AgentSettings, SettingsError, load_settings, read_secrets
-from mysqlcluster.agent.tls import contexts_of
+from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.engines import engine_of
 
 _log = get_logger("mysqlcluster.agent")
@@ -21,18 +22,21 @@ _log = get_logger("mysqlcluster.agent")
 async def run(settings: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT."""
     secrets_directory = Path(settings.secrets_directory)
-    server_tls, client_tls = contexts_of(settings.tls_directory)
-    member = Member(settings, engine_of(settings.flavor), lambda: read_secrets(secrets_directory), client_tls)
-    server = AgentServer(member, lambda: read_secrets(secrets_directory).agent_token, server_tls)
+    certificates = Certificates(settings.tls_directory)
+    member = Member(settings, engine_of(settings.flavor), lambda: read_secrets(secrets_directory), certificates)
+    server = AgentServer(member, lambda: read_secrets(secrets_directory).agent_token, certificates.server)
+    exporter = Exporter(settings, lambda: read_secrets(secrets_directory), certificates)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     port = await server.start(settings.address, settings.agent_port)
     _log.info("agent_started", member=settings.member, port=port)
     try:
+        await exporter.start()
         await member.open()
         await stop.wait()
     finally:
+        await exporter.close()
         await server.close()
         await member.close()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mysqlcluster.agent.settings import Secrets
 from mysqlcluster.engines import Engine
 from mysqlcluster.engines.base import Account
@@ -11,14 +13,10 @@ __all__ = ["accounts_of"]
 
 def accounts_of(engine: Engine, secrets: Secrets, *, require_tls: bool) -> tuple[Account, ...]:
     """Return the accounts of the Secret; none has a privilege to write while `read_only` is on."""
-    replication = Account("replication", secrets.replication_password, ("REPLICATION SLAVE",), require_tls=require_tls)
-    application = Account(
-        secrets.application_user,
-        secrets.application_password,
-        database=secrets.application_database,
-        require_tls=require_tls,
-    )
-    if not secrets.exporter_password:
-        return (replication, application)
-    exporter = Account("exporter", secrets.exporter_password, engine.exporter_privileges, require_tls=require_tls)
-    return (replication, application, exporter)
+    found = [
+        Account("replication", secrets.replication_password, ("REPLICATION SLAVE",)),
+        Account(secrets.application_user, secrets.application_password, database=secrets.application_database),
+    ]
+    if secrets.exporter_password:
+        found.append(Account("exporter", secrets.exporter_password, engine.exporter_privileges))
+    return tuple(msgspec.structs.replace(each, require_tls=require_tls, revision=secrets.revision) for each in found)

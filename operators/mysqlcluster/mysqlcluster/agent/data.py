@@ -14,7 +14,6 @@ from mysqlcluster import actions
 from mysqlcluster.agent.copies import fetch_copy, receive_copy, send_copy
 from mysqlcluster.agent.local import SERVER_ERRORS, LocalServer, RefusedError
 from mysqlcluster.agent.process import CommandError, run_command
-from mysqlcluster.agent.session import connect
 from mysqlcluster.agent.settings import SettingsError
 from mysqlcluster.agent.versions import check_copy, is_newer, needs_upgrade, program_version, upgrade_data
 from mysqlcluster.backup.restore import RESTORE_FAILURES, RestoreSource, restore
@@ -94,9 +93,9 @@ class Data:
         command = local.engine.initialize_command(local.layout)
         await run_command(local.engine, local.layout, command, seconds=INITIALIZE_SECONDS)
         await local.process.start()
-        await local.until_up(password="")
-        async with connect(local.layout.socket, "") as session:
-            await local.engine.secure(session, local.secrets().root_password)
+        await local.until_up()
+        async with local.session() as session:
+            await local.engine.secure(session)
         program = await program_version(local.engine, local.layout)
         local.save(initialized=True, complete=True, data_version=program)
 
@@ -131,7 +130,7 @@ class Data:
         error = ""
         try:
             await local.process.stop(kill=True)
-            history, chunks = await fetch_copy(url, local.secrets().agent_token, local.tls)
+            history, chunks = await fetch_copy(url, local.secrets().agent_token, local.certificates.client)
             position = await receive_copy(local.engine, local.layout, chunks, incoming)
             program = await program_version(local.engine, local.layout)
             data = local.engine.version_of(incoming)
@@ -180,7 +179,9 @@ class Data:
         error = ""
         try:
             await local.process.stop(kill=True)
-            source = RestoreSource(local.settings.archiver_url, lambda: local.secrets().agent_token, local.tls)
+            source = RestoreSource(
+                local.settings.archiver_url, lambda: local.secrets().agent_token, local.certificates.client
+            )
             password = local.secrets().root_password
             await restore(source, action, local.engine, local.layout, local.process, local.options, password)
             await local.process.start()

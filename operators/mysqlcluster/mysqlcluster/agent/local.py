@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import AsyncGenerator, Callable
 
 import msgspec
@@ -14,6 +13,7 @@ from mysqlcluster.agent.process import ServerProcess
 from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets
+from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.engines import Engine, ServerFacts, ServerOptions
 from mysqlcluster.observation import Role
 
@@ -35,7 +35,7 @@ class LocalServer:
     """The server process, its settings, and the record that survives restarts."""
 
     def __init__(
-        self, settings: AgentSettings, engine: Engine, secrets: Callable[[], Secrets], tls: ssl.SSLContext | None
+        self, settings: AgentSettings, engine: Engine, secrets: Callable[[], Secrets], certificates: Certificates
     ) -> None:
         """Read the record, and start nothing. The arguments are those of `Member`.
 
@@ -45,12 +45,19 @@ class LocalServer:
         self.settings = settings
         self.engine = engine
         self.secrets = secrets
-        self.tls = tls
+        self.certificates = certificates
+        self.tls_revision = certificates.revision
+        """The revision of the certificates that the server has loaded."""
         self.layout = settings.layout
         self.layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._record_file = self.layout.data / "agent.json"
         self.record: Record = load_record(self._record_file)
-        self.process = ServerProcess(engine, self.layout, settings.server_options, on_start=self._starts)
+        self._init_file = self.layout.data / "run" / "start.sql"
+        options = msgspec.structs.replace(settings.server_options, init_file=self._init_file)
+        self.process = ServerProcess(engine, self.layout, options, on_start=self._starts)
+        self._root_password = ""
+        """The password that the server's administrator has."""
+        self._changing = asyncio.Lock()
         self.role = Role.NONE
         """The role in force; `NONE` after each start of the server."""
         self.restart_required: tuple[str, ...] = ()
@@ -64,6 +71,13 @@ class LocalServer:
         return self.process.options
 
     def _starts(self) -> None:
+        # The Secret may have changed while the server was down.
+        self._root_password = self.secrets().root_password
+        self.tls_revision = self.certificates.on_disk()
+        self._init_file.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
+        self._init_file.touch(mode=0o600)
+        statements = self.engine.password_statements(self._root_password)
+        self._init_file.write_text("".join(f"{each};\n" for each in statements))
         self.role = Role.NONE
         self.restart_required = ()
         lost = self.record.has_relay_log
@@ -80,10 +94,20 @@ class LocalServer:
     @contextlib.asynccontextmanager
     async def session(self, *, statement_seconds: float = 10.0) -> AsyncGenerator[LocalSession]:
         """Connect as the local administrator within an `async with` block; raises `SERVER_ERRORS`."""
-        async with connect(
-            self.layout.socket, self.secrets().root_password, statement_seconds=statement_seconds
-        ) as session:
+        await self._follow_root_password()
+        async with connect(self.layout.socket, self._root_password, statement_seconds=statement_seconds) as session:
             yield session
+
+    async def _follow_root_password(self) -> None:
+        """Change the administrator's password when the Secret has changed; raises `SERVER_ERRORS`."""
+        async with self._changing:
+            wanted = self.secrets().root_password
+            if wanted == self._root_password:
+                return
+            async with connect(self.layout.socket, self._root_password) as session:
+                await self.engine.set_root_password(session, wanted)
+            self._root_password = wanted
+            _log.info("root_password_changed", reason="the Secret has changed")
 
     async def facts(self) -> ServerFacts | None:
         """Return the state of the server, or `None` if it does not answer."""
@@ -96,20 +120,16 @@ class LocalServer:
             _log.debug("server_not_ready", problem=type(problem).__name__)
             return None
 
-    async def until_up(self, password: str | None = None) -> None:
+    async def until_up(self) -> None:
         """Wait until the server answers.
-
-        Args:
-            password: The password, if it is not the one of the Secret.
 
         Raises:
             TimeoutError: It does not answer in time.
         """
-        secret = self.secrets().root_password if password is None else password
         async with asyncio.timeout(START_SECONDS):
             while True:
                 with contextlib.suppress(*SERVER_ERRORS):
-                    async with connect(self.layout.socket, secret):
+                    async with self.session():
                         return
                 await asyncio.sleep(POLL_SECONDS)
 

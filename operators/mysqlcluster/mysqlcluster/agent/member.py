@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from steersman.logs import get_logger
 from mysqlcluster import actions, server_settings
 from mysqlcluster.agent.accounts import accounts_of
 from mysqlcluster.agent.binlogs import list_binary_logs, purge_binary_logs
+from mysqlcluster.agent.certificate_watch import CertificateWatch
 from mysqlcluster.agent.clients import Clients
 from mysqlcluster.agent.data import Data
 from mysqlcluster.agent.local import SERVER_ERRORS, LocalServer, RefusedError
@@ -24,6 +24,7 @@ from mysqlcluster.agent.process import CommandError
 from mysqlcluster.agent.record import Record
 from mysqlcluster.agent.session import DriverError, LocalSession
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
+from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.agent.variables import apply_variables
 from mysqlcluster.backup.binlog import BinlogError
 from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
@@ -36,6 +37,8 @@ _log = get_logger("mysqlcluster.agent")
 
 FENCE_APPLY_SECONDS = 1.0
 """Time in which the SQL thread may apply the relay log before `Fence` reports."""
+RECONNECT_APPLY_SECONDS = 10.0
+"""Time in which a replica must execute what it has received before it connects to its source again."""
 STOP_DRAIN_SECONDS = 1.0
 """Time in which commits must end when the agent of a primary stops."""
 POLL_SECONDS = 0.02
@@ -49,7 +52,7 @@ class Member:
         settings: AgentSettings,
         engine: Engine,
         secrets: Callable[[], Secrets],
-        tls: ssl.SSLContext | None = None,
+        certificates: Certificates,
     ) -> None:
         """Read the record, and start nothing.
 
@@ -57,16 +60,20 @@ class Member:
             settings: The settings of the agent.
             engine: The flavor of the server.
             secrets: Reads the secrets at each call, so that rotated secrets take effect.
-            tls: The context that trusts the agents of other members.
+            certificates: The certificates of the cluster.
 
         Raises:
             ValueError: The record is damaged.
         """
         self.settings = settings
-        self._local = LocalServer(settings, engine, secrets, tls)
+        self._local = LocalServer(settings, engine, secrets, certificates)
+        self._certificates = CertificateWatch(self._local)
         self._data = Data(self._local)
         self._clients = Clients(self._local)
         self._source = ("", "")
+        self._followed: actions.SetSource | None = None
+        """The last replication source that this process has set."""
+        self._replication_revision = ""
         self._settings_revision = server_settings.revision(settings.server_settings)
         self._settings_error = ""
         self._lag: float | None = None
@@ -79,6 +86,7 @@ class Member:
 
     async def open(self) -> None:
         """Start the server, if the data directory contains a database that the server can read."""
+        self._certificates.start()
         await self._data.open()
 
     async def close(self) -> None:
@@ -87,6 +95,7 @@ class Member:
         Commits that wait for acknowledgements are ended before: a server that is shut down may report them as
         successful.
         """
+        await self._certificates.close()
         await self._data.close()
         await self._clients.close()
         ended = self._local.role is not Role.PRIMARY or await self._clients.end_commits(STOP_DRAIN_SECONDS)
@@ -111,11 +120,13 @@ class Member:
             disk_used_ratio=_used_ratio(self._local.layout.data),
             starts=record.starts,
             accounts_revision=record.accounts_revision,
+            replication_revision=self._replication_revision,
             restart_required=self._local.restart_required,
             settings_revision=self._settings_revision,
             settings_error=self._settings_error,
             draining=self._clients.draining,
             drained=self._clients.drained,
+            tls_revision=self._local.tls_revision,
         )
         if facts is None:
             return state
@@ -192,7 +203,9 @@ class Member:
             try:
                 await self._perform(action)
             except (BinlogError, CommandError, GtidError, SettingsError, *SERVER_ERRORS) as problem:
-                raise RefusedError(f"{type(action).__name__} failed: {problem or type(problem).__name__}") from None
+                raise RefusedError(
+                    f"{type(action).__name__} failed: {str(problem) or type(problem).__name__}"
+                ) from None
             return await self.state()
 
     async def _perform(self, action: actions.AnyAction) -> None:
@@ -228,7 +241,9 @@ class Member:
             case actions.Restart():
                 self._data.run(self._restart(action.reason))
             case actions.CreateAccounts():
-                await self._create_accounts(action.revision)
+                await self._create_accounts(action)
+            case actions.Reconnect():
+                await self._reconnect(action.revision)
             case actions.Drain():
                 self._clients.drain(action.drain_seconds)
             case _:
@@ -244,10 +259,15 @@ class Member:
             await engine.fence(session)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FENCE_APPLY_SECONDS):
-                    facts = await engine.read(session)
-                    while facts.sql_running and not facts.executed.contains(facts.retrieved):
-                        await asyncio.sleep(POLL_SECONDS)
-                        facts = await engine.read(session)
+                    await self._until_applied(session)
+
+    async def _until_applied(self, session: LocalSession) -> None:
+        """Wait until the SQL thread has executed the relay log, or has stopped."""
+        engine = self._local.engine
+        facts = await engine.read(session)
+        while facts.sql_running and not facts.executed.contains(facts.retrieved):
+            await asyncio.sleep(POLL_SECONDS)
+            facts = await engine.read(session)
 
     def _check_ack_count(self, ack_count: int) -> None:
         engine = self._local.engine
@@ -274,13 +294,30 @@ class Member:
         local = self._local
         if local.role is Role.PRIMARY:
             raise RefusedError("this member is the primary; demote it first")
-        password = local.secrets().replication_password
-        source = ReplicationSource(action.host, action.port, "replication", password, local.options.tls_authority)
+        secrets = local.secrets()
+        source = ReplicationSource(
+            action.host, action.port, "replication", secrets.replication_password, local.options.tls_authority
+        )
         local.save(role=Role.REPLICA, has_relay_log=True)
         async with local.session() as session:
             await local.engine.set_source(session, source, acknowledge=action.acknowledge)
         local.role, self._source = Role.REPLICA, (action.source, action.host)
+        self._followed, self._replication_revision = action, secrets.revision
         self._clients.serve()
+
+    async def _reconnect(self, revision: str) -> None:
+        local, followed = self._local, self._followed
+        self._check_revision(revision)
+        if local.role is not Role.REPLICA or followed is None:
+            raise RefusedError("this member does not replicate")
+        try:
+            async with local.session() as session, asyncio.timeout(RECONNECT_APPLY_SECONDS):
+                await local.engine.fence(session)
+                await self._until_applied(session)
+        except TimeoutError:
+            await self._with_server(local.engine.receive)
+            raise RefusedError("received transactions are not executed yet") from None
+        await self._set_source(followed)
 
     async def _demote(self, drain_seconds: float) -> None:
         """End all commits, and restart the server if a commit still waits for an acknowledgement."""
@@ -332,18 +369,24 @@ class Member:
         except SERVER_ERRORS as problem:
             _log.error("server_restart_failed", problem=str(problem) or type(problem).__name__)
 
-    async def _create_accounts(self, revision: str) -> None:
-        local = self._local
-        secrets = local.secrets()
+    def _check_revision(self, revision: str) -> Secrets:
+        secrets = self._local.secrets()
         if secrets.revision != revision:
             raise RefusedError(f"the mounted Secret has revision {secrets.revision!r}, not {revision!r}")
+        return secrets
+
+    async def _create_accounts(self, action: actions.CreateAccounts) -> None:
+        local = self._local
+        secrets = self._check_revision(action.revision)
         if local.role is not Role.PRIMARY:
             raise RefusedError("this member is not the primary")
         accounts = accounts_of(local.engine, secrets, require_tls=local.options.tls_authority is not None)
         async with local.session() as session:
             for account in accounts:
                 await local.engine.apply_account(session, account)
-        local.save(accounts_revision=revision)
+                if action.retire_old:
+                    await local.engine.retire_password(session, account)
+        local.save(accounts_revision=action.revision)
 
 
 def _used_ratio(directory: Path) -> float:

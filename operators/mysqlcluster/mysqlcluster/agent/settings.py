@@ -38,6 +38,8 @@ class AgentSettings(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_
     """The address that the server and the agent listen on."""
     server_port: int = 3306
     agent_port: int = 8443
+    metrics_port: int = 0
+    """The port of the metrics of the server, without TLS; 0 disables them."""
     tls_directory: str = ""
     """A directory with `tls.crt`, `tls.key` and `ca.crt`. If empty, the agent listens on loopback only."""
     server_settings: Mapping[str, str] = {}

@@ -16,7 +16,6 @@ import asyncio
 import contextlib
 import shutil
 import signal
-import ssl
 import sys
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -27,7 +26,7 @@ from aiohttp import web
 from steersman.logs import configure, get_logger
 
 from mysqlcluster.agent.api import Handler, bears_token
-from mysqlcluster.agent.tls import contexts_of
+from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.archiver_settings import ArchiverSettings, archive_of, load_archiver_settings, read_token
 from mysqlcluster.backup.catalog import BackupManifest, CatalogError
@@ -45,6 +44,7 @@ _log = get_logger("mysqlcluster.archiver")
 
 MAX_JOB_BYTES = 1 << 14
 RETRY_SECONDS = 2.0
+CERTIFICATE_POLL_SECONDS = 2.0
 SHUTDOWN_SECONDS = 2.0
 MAX_GAPS = 16
 
@@ -85,25 +85,25 @@ class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
 class Archiver:
     """The archive of one cluster, and the source archive that the cluster is restored from."""
 
-    def __init__(self, settings: ArchiverSettings, tls: tuple[ssl.SSLContext | None, ssl.SSLContext | None]) -> None:
+    def __init__(self, settings: ArchiverSettings, certificates: Certificates) -> None:
         """Create the archives of the settings; `start` opens the port.
 
         Args:
             settings: The settings.
-            tls: The context of the server, and that of requests to agents; `None` on loopback only.
+            certificates: The certificates of the cluster.
 
         Raises:
             StoreError: A target cannot be used.
             SettingsError: A credential or a key is missing.
         """
         self.settings = settings
-        self._tls = tls[0]
+        self._certificates = certificates
         secrets = Path(settings.secrets_directory)
         self._token = lambda: read_token(secrets)
         scratch = Path(settings.scratch_directory)
         shutil.rmtree(scratch / "segments", ignore_errors=True)
         (scratch / "segments").mkdir(parents=True, mode=0o700)
-        members = Members(settings.url_of, self._token, tls[1])
+        members = Members(settings.url_of, self._token, lambda: certificates.client)
         flavor, own, source = settings.flavor, settings.archive, settings.source
         self._archive: Archive | None = archive_of(own, flavor, writes=True) if own else None
         self._source: Archive | None = archive_of(source, flavor, writes=False) if source else None
@@ -125,8 +125,11 @@ class Archiver:
     async def start(self) -> int:
         """Listen, start to read the target and to follow a member, and return the port."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.settings.address, self.settings.port, ssl_context=self._tls)
+        site = web.TCPSite(
+            self._runner, self.settings.address, self.settings.port, ssl_context=self._certificates.server
+        )
         await site.start()
+        self._tasks.append(asyncio.create_task(self._follow_certificates()))
         if self._jobs is not None:
             self._tasks.append(asyncio.create_task(self._load(self._jobs)))
         return int(self._runner.addresses[0][1])
@@ -154,6 +157,15 @@ class Archiver:
                 await asyncio.sleep(RETRY_SECONDS)
         if self._follower is not None:
             self._tasks.append(asyncio.create_task(self._follower.run()))
+
+    async def _follow_certificates(self) -> None:
+        while True:
+            await asyncio.sleep(CERTIFICATE_POLL_SECONDS)
+            try:
+                if self._certificates.reload():
+                    _log.info("certificate_reloaded", revision=self._certificates.revision)
+            except OSError as problem:
+                _log.warning("certificate_reload_failed", problem=str(problem))
 
     @web.middleware
     async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -260,7 +272,7 @@ async def _stream(request: web.Request, chunks: AsyncIterator[bytes]) -> web.Str
 
 async def run(settings: ArchiverSettings) -> None:
     """Run until SIGTERM or SIGINT."""
-    archiver = Archiver(settings, contexts_of(settings.tls_directory))
+    archiver = Archiver(settings, Certificates(settings.tls_directory))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

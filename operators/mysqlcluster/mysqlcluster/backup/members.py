@@ -27,17 +27,19 @@ class MemberError(RuntimeError):
 class Members:
     """Reads copies and binary logs of the members of one cluster."""
 
-    def __init__(self, url_of: Callable[[str], str], token: Callable[[], str], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, url_of: Callable[[str], str], token: Callable[[], str], tls: Callable[[], ssl.SSLContext | None]
+    ) -> None:
         """Store the arguments; each request opens a connection.
 
         Args:
             url_of: The URL of a member's agent.
             token: Reads the token of the cluster at each call.
-            tls: The context that trusts the agents; `None` on loopback only.
+            tls: Returns the context that trusts the agents at each call; `None` on loopback only.
         """
         self._url_of = url_of
         self._token = token
-        self._tls: ssl.SSLContext | None = tls
+        self._tls = tls
 
     async def binlogs(self, member: str, *, positions: bool) -> BinlogList:
         """Return the binary logs of a member; raises `MemberError`."""
@@ -64,12 +66,13 @@ class Members:
 
     async def copy(self, member: str) -> tuple[GtidSet, AsyncGenerator[bytes]]:
         """Return the history of a member and a consistent copy; raises `CommandError`."""
-        return await fetch_copy(self._url_of(member), self._token(), self._tls)
+        return await fetch_copy(self._url_of(member), self._token(), self._tls())
 
     async def _read(self, member: str, path: str) -> AsyncGenerator[bytes]:
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=IDLE_SECONDS)
         headers = {"Authorization": f"Bearer {self._token()}"}
-        tls = self._tls if self._tls is not None else True
+        context = self._tls()
+        tls = context if context is not None else True
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout, read_bufsize=CHUNK_BYTES) as session,

@@ -51,12 +51,12 @@ async def started(
     Raises:
         CommandError: The server does not start.
     """
-    statements = layout.data / "run" / "start.sql"
+    statements = layout.data / "run" / "copy.sql"
     statements.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
     statements.touch(mode=0o600)
     statements.write_text("".join(f"{each};\n" for each in engine.password_statements(password)))
-    extra = {"init_file": str(statements), "max_allowed_packet": "1G"}
-    server.options = msgspec.structs.replace(options, settings={**options.settings, **extra})
+    settings = {**options.settings, "max_allowed_packet": "1G"}
+    server.options = msgspec.structs.replace(options, settings=settings, init_file=statements)
     try:
         await server.start()
         async with contextlib.AsyncExitStack() as stack:

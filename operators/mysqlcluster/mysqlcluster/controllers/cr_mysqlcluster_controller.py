@@ -1,7 +1,7 @@
 """Reconciles every MySQLCluster of cr.mysqloperator.grtl.github.com with its spec."""
 
 from steersman import Context, Result, Watch, to_label
-from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
+from steersman.k8s import ConfigMap, PersistentVolumeClaim, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
 from steersman.predicates import annotations_changed, generation_changed
 
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster
@@ -14,7 +14,7 @@ from mysqlcluster.reconciler import reconcile_cluster
 @operator.controller(
     name="cr-mysqlcluster",
     owns=[StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget],
-    reads=[FullCluster],
+    reads=[FullCluster, PersistentVolumeClaim],
     watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
     where=generation_changed | annotations_changed,
     workers=16,

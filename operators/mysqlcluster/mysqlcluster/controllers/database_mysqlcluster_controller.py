@@ -1,7 +1,7 @@
 """Reconciles every MySQLCluster of database.example.com with its spec."""
 
 from steersman import Context, Result, Watch, to_label
-from steersman.k8s import ConfigMap, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
+from steersman.k8s import ConfigMap, PersistentVolumeClaim, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
 from steersman.predicates import annotations_changed, generation_changed
 
 from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactCluster
@@ -16,11 +16,13 @@ from mysqlcluster.switchovers import pending
 OWNED = [StatefulSet, Service, ConfigMap, Secret, PodDisruptionBudget]
 
 operator.permit("delete patch", Pod)
+operator.permit("patch", PersistentVolumeClaim)
+operator.permit("patch", MySQLCluster)
 
 
 @operator.controller(
     owns=OWNED,
-    reads=[MySQLSwitchover, CompactCluster],
+    reads=[MySQLSwitchover, CompactCluster, PersistentVolumeClaim],
     watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
     where=generation_changed | annotations_changed,
     workers=16,

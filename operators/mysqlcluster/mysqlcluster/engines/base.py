@@ -66,6 +66,8 @@ class ServerOptions(msgspec.Struct, frozen=True):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     tls_authority: Path | None = None
+    init_file: Path | None = None
+    """Statements that the server executes when it starts."""
 
 
 class ReplicationSource(msgspec.Struct, frozen=True):
@@ -174,12 +176,20 @@ class Engine(Protocol):
         """
         ...
 
+    async def set_root_password(self, session: Session, password: str) -> None:
+        """Change the password of the local administrator, without writing to the binary log."""
+        ...
+
+    async def reload_certificates(self, session: Session) -> None:
+        """Use the certificate files for new connections, without writing to the binary log."""
+        ...
+
     async def accept_replay(self, session: Session) -> None:
         """Let the local administrator execute transactions of a binary log; a restart ends it."""
         ...
 
-    async def secure(self, session: Session, password: str) -> None:
-        """Set the password of the local administrator, once, in a new database, without replication."""
+    async def secure(self, session: Session) -> None:
+        """Remove all other accounts from a new database, and begin its history."""
         ...
 
     async def read(self, session: Session) -> ServerFacts:
@@ -196,6 +206,10 @@ class Engine(Protocol):
 
     async def set_source(self, session: Session, source: ReplicationSource, *, acknowledge: bool) -> None:
         """Replicate from a source, read-only."""
+        ...
+
+    async def receive(self, session: Session) -> None:
+        """Start the thread that receives transactions."""
         ...
 
     async def start_applier(self, session: Session) -> None:
@@ -235,7 +249,11 @@ class Engine(Protocol):
         ...
 
     async def apply_account(self, session: Session, account: Account) -> None:
-        """Create or update an account with its password and privileges."""
+        """Create or update an account with its password and privileges; a former password remains valid."""
+        ...
+
+    async def retire_password(self, session: Session, account: Account) -> None:
+        """End the validity of the former password of an account."""
         ...
 
 
@@ -249,6 +267,8 @@ class Account(msgspec.Struct, frozen=True):
     database: str = ""
     """A database on which the account has all privileges; it is created if it does not exist."""
     require_tls: bool = False
+    revision: str = ""
+    """The revision of the passwords, which the server stores with the account."""
 
     def __repr__(self) -> str:
         return f"Account({self.name!r})"

@@ -15,6 +15,7 @@ The statements depend on these facts:
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ class MariaDB:
 
     flavor = "mariadb"
     max_ack_count = 1
-    exporter_privileges: tuple[str, ...] = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR", "SELECT")
+    exporter_privileges: tuple[str, ...] = ("PROCESS", "BINLOG MONITOR", "SLAVE MONITOR")
 
     def environment(self, layout: Layout) -> dict[str, str]:
         return environment(layout)
@@ -101,6 +102,8 @@ class MariaDB:
                 "ssl_key": str(options.tls_key),
                 "ssl_ca": str(options.tls_authority),
             }
+        if options.init_file:
+            own["init_file"] = str(options.init_file)
         defaults = {
             "innodb_buffer_pool_size": "64M",
             "performance_schema": "OFF",
@@ -171,12 +174,19 @@ class MariaDB:
     def password_statements(self, password: str) -> tuple[str, ...]:
         return ("SET SESSION sql_log_bin = 0", f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")
 
+    async def set_root_password(self, session: Session, password: str) -> None:
+        for statement in self.password_statements(password):
+            await session.run(statement)
+
+    async def reload_certificates(self, session: Session) -> None:
+        await session.run("SET SESSION sql_log_bin = 0")
+        await session.run("FLUSH SSL")
+
     async def accept_replay(self, session: Session) -> None:
         """Do nothing: `read_only` does not stop the local administrator."""
 
-    async def secure(self, session: Session, password: str) -> None:
+    async def secure(self, session: Session) -> None:
         await session.run("SET SESSION sql_log_bin = 0")
-        await session.run(f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")
         await session.run(
             "DELETE FROM mysql.global_priv WHERE NOT (User = 'root' AND Host = 'localhost') AND User <> 'mariadb.sys'"
         )
@@ -244,6 +254,9 @@ class MariaDB:
         if position["current"] != position["applied"]:
             await session.run(f"SET GLOBAL gtid_slave_pos = {quoted(position['current'])}")
 
+    async def receive(self, session: Session) -> None:
+        await session.run("START SLAVE IO_THREAD")
+
     async def start_applier(self, session: Session) -> None:
         await session.run("START SLAVE SQL_THREAD")
 
@@ -290,14 +303,53 @@ class MariaDB:
     async def apply_account(self, session: Session, account: Account) -> None:
         user = f"{quoted(account.name)}@'%'"
         tls = "REQUIRE SSL" if account.require_tls else "REQUIRE NONE"
-        await session.run(f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY {quoted(account.password)} {tls}")
-        await session.run(f"ALTER USER {user} IDENTIFIED BY {quoted(account.password)} {tls}")
+        known, new = await _password_hashes(session, account.name), _password_hash(account.password)
+        if not known:
+            await session.run(f"CREATE USER {user} IDENTIFIED BY {quoted(account.password)} {tls}")
+        elif known[0] == new:
+            await session.run(f"ALTER USER {user} {tls}")
+        else:
+            former = f"mysql_native_password USING {quoted(known[0])}"
+            method = f"mysql_native_password USING {quoted(new)} OR {former}"
+            await session.run(f"ALTER USER {user} IDENTIFIED VIA {method} {tls}")
         if account.privileges:
             await session.run(f"GRANT {', '.join(account.privileges)} ON *.* TO {user}")
         if account.database:
             name = checked(account.database)
             await session.run(f"CREATE DATABASE IF NOT EXISTS `{name}`")
             await session.run(f"GRANT ALL PRIVILEGES ON `{name}`.* TO {user}")
+
+    async def retire_password(self, session: Session, account: Account) -> None:
+        new = _password_hash(account.password)
+        if await _password_hashes(session, account.name) != [new]:
+            method = f"mysql_native_password USING {quoted(new)}"
+            await session.run(f"ALTER USER {quoted(account.name)}@'%' IDENTIFIED VIA {method}")
+
+
+def _password_hash(password: str) -> str:
+    """Return the hash of a password as `mysql_native_password` stores it."""
+    return "*" + hashlib.sha1(hashlib.sha1(password.encode()).digest()).hexdigest().upper()
+
+
+async def _password_hashes(session: Session, name: str) -> list[str]:
+    """Return the hashes of the passwords that an account accepts, the newest first; none if it does not exist."""
+    rows = await session.run("SELECT Priv FROM mysql.global_priv WHERE User = %s AND Host = %s", name, "%")
+    if not rows:
+        return []
+    stored = msgspec.json.decode(rows[0]["Priv"], type=_Privileges)
+    # An empty element of `auth_or` means the method of the whole object.
+    return [each.authentication_string or stored.authentication_string for each in stored.auth_or] or [
+        stored.authentication_string
+    ]
+
+
+class _Method(msgspec.Struct):
+    authentication_string: str = ""
+
+
+class _Privileges(msgspec.Struct):
+    authentication_string: str = ""
+    auth_or: list[_Method] = []
 
 
 def _with_replication(facts: ServerFacts, row: Row) -> ServerFacts:

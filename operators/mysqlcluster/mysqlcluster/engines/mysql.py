@@ -13,6 +13,7 @@ The statements depend on these facts:
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -54,7 +55,7 @@ class MySQL:
 
     flavor = "mysql"
     max_ack_count = 8
-    exporter_privileges: tuple[str, ...] = ("PROCESS", "REPLICATION CLIENT", "SELECT")
+    exporter_privileges: tuple[str, ...] = ("PROCESS", "REPLICATION CLIENT")
 
     def environment(self, layout: Layout) -> dict[str, str]:
         return environment(layout)
@@ -117,6 +118,8 @@ class MySQL:
                 "ssl_key": str(options.tls_key),
                 "ssl_ca": str(options.tls_authority),
             }
+        if options.init_file:
+            own["init_file"] = str(options.init_file)
         defaults = {
             "innodb_buffer_pool_size": "64M",
             "performance_schema": "OFF",
@@ -173,14 +176,33 @@ class MySQL:
         writable, again = "SET GLOBAL super_read_only = OFF", "SET GLOBAL super_read_only = ON"
         return ("SET SESSION sql_log_bin = 0", writable, change, again)
 
+    async def set_root_password(self, session: Session, password: str) -> None:
+        (variables,) = await session.run("SELECT @@super_read_only AS read_only")
+        if not variables["read_only"]:
+            for statement in self.password_statements(password):
+                if "super_read_only" not in statement:
+                    await session.run(statement)
+            return
+        # `super_read_only` waits for commits, and with `replica_preserve_commit_order` the applier would wait for it.
+        replication = await session.run("SHOW REPLICA STATUS")
+        applies = bool(replication) and replication[0]["Replica_SQL_Running"] == "Yes"
+        if applies:
+            await session.run("STOP REPLICA SQL_THREAD")
+        try:
+            for statement in self.password_statements(password):
+                await session.run(statement)
+        finally:
+            if applies:
+                await session.run("START REPLICA SQL_THREAD")
+
+    async def reload_certificates(self, session: Session) -> None:
+        await session.run("SET SESSION sql_log_bin = 0")
+        await session.run("ALTER INSTANCE RELOAD TLS")
+
     async def accept_replay(self, session: Session) -> None:
         await session.run("SET GLOBAL super_read_only = OFF")
 
-    async def secure(self, session: Session, password: str) -> None:
-        await session.run("SET SESSION sql_log_bin = 0")
-        await session.run("SET GLOBAL read_only = OFF")
-        await session.run(f"ALTER USER root@localhost IDENTIFIED BY {quoted(password)}")
-        await session.run("SET GLOBAL super_read_only = ON")
+    async def secure(self, session: Session) -> None:
         await session.run("RESET BINARY LOGS AND GTIDS")
 
     async def read(self, session: Session) -> ServerFacts:
@@ -237,6 +259,9 @@ class MySQL:
         )
         await session.run("START REPLICA")
 
+    async def receive(self, session: Session) -> None:
+        await session.run("START REPLICA IO_THREAD")
+
     async def start_applier(self, session: Session) -> None:
         await session.run("START REPLICA SQL_THREAD")
 
@@ -276,14 +301,30 @@ class MySQL:
     async def apply_account(self, session: Session, account: Account) -> None:
         user = f"{quoted(account.name)}@'%'"
         tls = "REQUIRE SSL" if account.require_tls else "REQUIRE NONE"
-        await session.run(f"CREATE USER IF NOT EXISTS {user} IDENTIFIED BY {quoted(account.password)} {tls}")
-        await session.run(f"ALTER USER {user} IDENTIFIED BY {quoted(account.password)} {tls}")
+        known = await session.run(
+            "SELECT ATTRIBUTE->>'$.revision' AS revision FROM information_schema.USER_ATTRIBUTES"
+            " WHERE USER = %s AND HOST = %s",
+            account.name,
+            "%",
+        )
+        password = f"IDENTIFIED BY {quoted(account.password)}"
+        # The revision changes together with the password, so that a repetition does not retain the new password.
+        attribute = f"ATTRIBUTE {quoted(json.dumps({'revision': account.revision}))}"
+        if not known:
+            await session.run(f"CREATE USER {user} {password} {tls} {attribute}")
+        elif known[0]["revision"] == account.revision:
+            await session.run(f"ALTER USER {user} {tls}")
+        else:
+            await session.run(f"ALTER USER {user} {password} RETAIN CURRENT PASSWORD {tls} {attribute}")
         if account.privileges:
             await session.run(f"GRANT {', '.join(account.privileges)} ON *.* TO {user}")
         if account.database:
             name = checked(account.database)
             await session.run(f"CREATE DATABASE IF NOT EXISTS `{name}`")
             await session.run(f"GRANT ALL PRIVILEGES ON `{name}`.* TO {user}")
+
+    async def retire_password(self, session: Session, account: Account) -> None:
+        await session.run(f"ALTER USER {quoted(account.name)}@'%' DISCARD OLD PASSWORD")
 
 
 def owned_gtids(text: str) -> GtidSet:

@@ -22,9 +22,8 @@ from mysqlcluster.gtid import GtidSet
 from mysqlcluster.status import role_of
 from tests.backup.archivers import Archiver, in_directory
 from tests.backup.test_restore import archiver_of, restored
-from tests.history import Faults, Loop, Outcome, Writers, problems, read_all, running
+from tests.history import Faults, Loop, Outcome, Writers, policy, problems, read_all, running
 from tests.members import Members, members_of
-from tests.test_history_mariadb import policy
 
 pytestmark = pytest.mark.slow
 

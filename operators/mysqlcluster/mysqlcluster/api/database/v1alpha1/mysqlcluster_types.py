@@ -181,7 +181,7 @@ class MySQLClusterSpec(Model):
     size: Annotated[int, Ge(1), Le(9)] = 1
     """Number of members. An even number tolerates no more failures than the odd number below it."""
     version: Any = None
-    """Version or series, such as "11.8"; a number is accepted, and 8 means the series 8.0."""
+    """Version or series, such as "11.8". A number is accepted: 8 means the series 8.0, which MySQL 9.7 replaces."""
     image: Annotated[str, MaxLength(1024)] = ""
     """Container image of the server. Default: the image of flavor and version."""
     flavor: Literal["mysql", "mariadb"] | None = None
@@ -309,6 +309,26 @@ class UpdateStatus(Model):
     """Explanation of the phase."""
 
 
+class AutoscalingStatus(Model):
+    """The state of the autoscaling of read replicas."""
+
+    connections_percent: int = 0
+    """Use of `max_connections` on the replicas, on average."""
+    fewer_since: str = ""
+    """Time since which fewer members have sufficed."""
+
+
+class PasswordStatus(Model):
+    """The passwords that all members use."""
+
+    revision: str = ""
+    """Hash of the passwords of the Secret."""
+    changed_at: str = ""
+    """Time at which the last member began to use them."""
+    former_valid: bool = False
+    """The accounts still accept the former passwords."""
+
+
 class MySQLClusterStatus(Model):
     """The observed state of a database cluster."""
 
@@ -334,6 +354,10 @@ class MySQLClusterStatus(Model):
     """The state of backups and archive."""
     update: UpdateStatus | None = None
     """The state of the upgrade."""
+    passwords: PasswordStatus | None = None
+    """The rotation of passwords."""
+    autoscaling: AutoscalingStatus | None = None
+    """The autoscaling of read replicas."""
     current_version: str = ""
     """Version of the primary."""
     size: int | None = None

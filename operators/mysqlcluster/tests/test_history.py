@@ -1,4 +1,4 @@
-"""Histories of writes on three real MariaDB servers under faults, with the state machine as the operator."""
+"""Histories of writes on three real servers under faults, with the state machine as the operator."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mysqlcluster.actions import Fence
-from mysqlcluster.machine import Policy
-from tests.history import Attempt, Faults, History, Outcome, Writers, problems, read_all, running
+from tests.history import Attempt, Faults, History, Outcome, Writers, policy, problems, read_all, running
 from tests.members import Members, members_of
 
 pytestmark = pytest.mark.slow
@@ -21,16 +20,16 @@ RUNS = int(os.environ.get("HISTORY_RUNS", "2"))
 FAULTS = 3
 
 
+MARIADB, MYSQL = "mariadb-10.11", "mysql-9.7"
+
+
 @pytest.fixture
-def three(tmp_path: Path) -> Iterator[Members]:
-    with members_of(tmp_path, 3) as members:
+def three(server: str, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path, 3, server=server) as members:
         yield members
 
 
-def policy(members: Members, **more: object) -> Policy:
-    return Policy(tuple(members.names), detection_seconds=1.0, min_interval_seconds=0.0, max_ack_count=1, **more)  # type: ignore[arg-type]
-
-
+@pytest.mark.parametrize("server", [MARIADB, pytest.param(MYSQL, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_no_acknowledged_write_is_lost(three: Members, seed: int):
     async with running(three, policy(three)) as loop:
@@ -45,6 +44,7 @@ async def test_no_acknowledged_write_is_lost(three: Members, seed: int):
     assert problems(history, final) == [], faults.done
 
 
+@pytest.mark.parametrize("server", [MARIADB, MYSQL])
 async def test_writes_go_on_after_the_primary_is_killed(three: Members):
     async with running(three, policy(three)) as loop:
         writers = Writers(loop, 4)
@@ -64,6 +64,7 @@ async def test_writes_go_on_after_the_primary_is_killed(three: Members):
     assert "FailoverStarted" in loop.notices
 
 
+@pytest.mark.parametrize("server", [MARIADB, MYSQL])
 async def test_the_checker_finds_the_losses_of_asynchronous_replication(three: Members):
     """Without acknowledgements a forced failover loses writes; so the checker can detect losses."""
     asynchronous = policy(three, ack_count=0, force=True)

@@ -1,0 +1,95 @@
+"""The rotation of the certificates of a cluster: the next content of the Secret, as a pure function.
+
+| step | trusted authorities | certificate |
+|---|---|---|
+| none | one | of this authority |
+| `Trust` | the former and the new one | of the former authority |
+| `Serve` | the former and the new one | of the new authority |
+
+Each step lasts until all members use it, and for an overlap in which clients read the authorities again. The step and
+its time are annotations of the Secret, so that they change together with its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from cryptography import x509
+from steersman import Key
+
+from mysqlcluster.agent.tls import certificate_revision
+from mysqlcluster.certificates import certificate_data
+
+__all__ = ["ROTATE_CERTIFICATES", "CertificateChange", "next_change"]
+
+ROTATE_CERTIFICATES = "database.example.com/rotate-certificates"
+"""Annotation of a cluster: a new value requests new certificates."""
+STEP = "database.example.com/certificate-step"
+STEP_AT = "database.example.com/certificate-step-at"
+OVERLAP = timedelta(hours=1)
+RENEW_BEFORE = timedelta(days=30)
+
+
+class CertificateChange(NamedTuple):
+    """One write of the Secret; `None` removes a key."""
+
+    data: Mapping[str, bytes | None]
+    annotations: Mapping[str, str | None]
+    reason: str
+    completed: bool = False
+
+
+def next_change(
+    key: Key,
+    data: Mapping[str, bytes],
+    annotations: Mapping[str, str],
+    request: str,
+    revisions: Sequence[str],
+    now: datetime,
+) -> CertificateChange | None:
+    """Return the next change of the Secret; `None` if there is none now.
+
+    Args:
+        key: Namespace and name of the cluster.
+        data: The content of the Secret.
+        annotations: The annotations of the Secret.
+        request: The value of the cluster's annotation; empty without one.
+        revisions: The revisions of the certificates that the members use.
+        now: The time.
+    """
+    step = annotations.get(STEP, "")
+    if not step:
+        return _begin(key, data, annotations, request, now)
+    used = certificate_revision(data["ca.crt"], data["tls.crt"])
+    since = now - datetime.fromisoformat(annotations[STEP_AT])
+    if since < OVERLAP or any(each != used for each in revisions):
+        return None
+    if step == "Trust":
+        content = {"tls.crt": data["next.crt"], "tls.key": data["next.key"], "next.crt": None, "next.key": None}
+        return CertificateChange(content, _at("Serve", now), "all members trust the new authority")
+    content = {"ca.crt": data["next-ca.crt"], "next-ca.crt": None}
+    return CertificateChange(content, {STEP: None, STEP_AT: None}, "all members use the new certificate", True)
+
+
+def _begin(
+    key: Key, data: Mapping[str, bytes], annotations: Mapping[str, str], request: str, now: datetime
+) -> CertificateChange | None:
+    expires = x509.load_pem_x509_certificate(data["tls.crt"]).not_valid_after_utc
+    requested = bool(request) and annotations.get(ROTATE_CERTIFICATES, "") != request
+    if not requested and expires - now > RENEW_BEFORE:
+        return None
+    made = certificate_data(key, now)
+    content = {
+        "ca.crt": data["ca.crt"] + made["ca.crt"],
+        "next-ca.crt": made["ca.crt"],
+        "next.crt": made["tls.crt"],
+        "next.key": made["tls.key"],
+    }
+    reason = f"requested by {request!r}" if requested else f"the certificate expires at {expires.isoformat()}"
+    return CertificateChange(content, {**_at("Trust", now), ROTATE_CERTIFICATES: request or None}, reason)
+
+
+def _at(step: str, now: datetime) -> dict[str, str | None]:
+    return {STEP: step, STEP_AT: now.isoformat()}

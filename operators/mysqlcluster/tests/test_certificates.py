@@ -1,0 +1,176 @@
+"""The rotation of certificates: its steps as a pure function, with a simulated data plane, and on real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import aiomysql
+import pytest
+from cryptography import x509
+from msgspec.structs import replace
+from steersman import Key, MergePatch
+from steersman.k8s import Secret
+from steersman.testing import simulated
+
+from mysqlcluster import certificate_rotation, names
+from mysqlcluster.agent.tls import certificate_revision
+from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
+from mysqlcluster.certificate_rotation import OVERLAP, ROTATE_CERTIFICATES, CertificateChange, next_change
+from mysqlcluster.certificates import VALIDITY, certificate_data
+from tests.members import SECRETS, Members, bootstrap, members_of, run, until
+
+from .test_controller import running
+
+KEY = Key("shop", "db")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def applied(data: Mapping[str, bytes], change: CertificateChange) -> dict[str, bytes]:
+    return {key: value for key, value in {**data, **change.data}.items() if value is not None}
+
+
+def changed(notes: Mapping[str, str], change: CertificateChange) -> dict[str, str]:
+    return {key: value for key, value in {**notes, **change.annotations}.items() if value is not None}
+
+
+def revision(data: Mapping[str, bytes]) -> str:
+    return certificate_revision(data["ca.crt"], data["tls.crt"])
+
+
+def steps(data: Mapping[str, bytes]) -> list[dict[str, bytes]]:
+    """Return the content of the Secret after each step of a rotation."""
+    found, notes, now = [dict(data)], {}, NOW
+    for _ in range(3):
+        change = next_change(KEY, found[-1], notes, "january", [revision(found[-1])] * 3, now)
+        assert change is not None
+        found.append(applied(found[-1], change))
+        notes, now = changed(notes, change), now + OVERLAP
+    assert change.completed
+    assert next_change(KEY, found[-1], notes, "january", [revision(found[-1])] * 3, now) is None
+    return found
+
+
+def test_the_new_authority_is_trusted_before_it_is_used_and_the_former_one_ends_last():
+    before, trust, serve, after = steps(certificate_data(KEY, NOW))
+    assert (trust["tls.crt"], serve["tls.crt"]) == (before["tls.crt"], after["tls.crt"])
+    assert trust["ca.crt"] == serve["ca.crt"] == before["ca.crt"] + after["ca.crt"]
+    assert before["ca.crt"] not in after["ca.crt"]
+    assert set(after) == set(before)
+    issuer = x509.load_pem_x509_certificate(after["ca.crt"])
+    x509.load_pem_x509_certificate(after["tls.crt"]).verify_directly_issued_by(issuer)
+
+
+def test_a_step_waits_for_every_member_and_for_the_overlap():
+    data = certificate_data(KEY, NOW)
+    begun = next_change(KEY, data, {}, "january", [], NOW)
+    assert begun is not None
+    content, notes = applied(data, begun), changed({}, begun)
+    both, late = [revision(content)] * 2, NOW + OVERLAP
+    assert next_change(KEY, content, notes, "january", [*both, revision(data)], late) is None
+    assert next_change(KEY, content, notes, "january", [*both, ""], late) is None
+    assert next_change(KEY, content, notes, "january", both, late - timedelta(seconds=1)) is None
+    assert next_change(KEY, content, notes, "january", both, late) is not None
+
+
+def test_a_certificate_is_renewed_before_it_expires():
+    data = certificate_data(KEY, NOW)
+    assert next_change(KEY, data, {}, "", [], NOW + VALIDITY - timedelta(days=31)) is None
+    assert next_change(KEY, data, {}, "", [], NOW + VALIDITY - timedelta(days=29)) is not None
+
+
+@simulated(seed=12)
+async def test_an_annotation_replaces_the_certificates_step_by_step(world):
+    plane = await running(world)
+
+    async def content() -> Mapping[str, bytes]:
+        return (await world.client.get(Secret, names.tls_name("db"), namespace="default")).data
+
+    before = await content()
+    short = timedelta(seconds=30)  # an hour of virtual time has thousands of reconciles
+    patch = MergePatch({"metadata": {"annotations": {ROTATE_CERTIFICATES: "january"}}})
+    await world.client.patch(MySQLCluster, "db", patch, namespace="default")
+    with mock.patch.object(certificate_rotation, "OVERLAP", short):
+        for _ in range(3):
+            await world.passes(seconds=5)
+            used = revision(await content())
+            plane.members = {name: replace(each, tls_revision=used) for name, each in plane.members.items()}
+            await world.passes(seconds=short.total_seconds() + 5)
+    after = await content()
+    assert set(after) == set(before)
+    assert not {after[key] for key in after} & {before[key] for key in before}
+
+
+# On real servers.
+
+
+@pytest.fixture(params=["mariadb-10.11", "mysql-9.7"])
+def server(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def one(server: str, tmp_path: Path) -> Iterator[Members]:
+    data = certificate_data(KEY, datetime.now(UTC))
+    with members_of(tmp_path, 1, server=server, certificates=data) as members:
+        yield members
+
+
+async def write_forever(members: Members, authorities: Path, written: list[int]) -> None:
+    """Write a row on a new connection each time, which verifies the certificate of the server."""
+    while True:
+        async with connected(members, authorities) as connection:
+            written.append(len(written) + 1)
+            await run(connection, "INSERT INTO items VALUES (%s)", written[-1])
+
+
+def connected(members: Members, authorities: Path) -> Any:
+    return aiomysql.connect(
+        host="localhost",
+        port=members.server_ports["m-0"],
+        user="app",
+        password=SECRETS["application-password"],
+        db="app",
+        autocommit=True,
+        ssl=ssl.create_default_context(cafile=str(authorities)),
+    )
+
+
+@pytest.mark.slow
+async def test_servers_and_agents_use_each_certificate_without_a_failed_write(one: Members, tmp_path: Path):
+    assert one.tls is not None
+    first = {name: (one.tls / name).read_bytes() for name in ("ca.crt", "tls.crt", "tls.key")}
+    contents = steps(first)
+    # Clients read the authorities of a step before the next one.
+    authorities = tmp_path / "authorities.pem"
+    authorities.write_bytes(contents[1]["ca.crt"])
+    written: list[int] = []
+    async with one.client() as client:
+        await bootstrap(client, one)
+        starts = (await client.state("m-0")).starts
+        async with connected(one, authorities) as connection:
+            await run(connection, "CREATE TABLE items (id BIGINT PRIMARY KEY)")
+            async with asyncio.TaskGroup() as group:
+                task = group.create_task(write_forever(one, authorities, written))
+                for content in contents[1:]:
+                    one.write_certificates(content)
+                    wanted = revision(content)
+                    await until(client, "m-0", lambda state, wanted=wanted: state.tls_revision == wanted)
+                    reached = len(written) + 10
+                    while len(written) < reached:  # noqa: ASYNC110 - real processes have no event
+                        await asyncio.sleep(0.02)
+                task.cancel()
+            # The connection of the first certificate is still open.
+            ((count,),) = await run(connection, "SELECT COUNT(*) FROM items")
+            assert count >= len(written) - 1
+        assert (await client.state("m-0")).starts == starts
+    served = await asyncio.to_thread(ssl.get_server_certificate, ("localhost", one.agent_ports["m-0"]))
+    assert served.strip() == contents[-1]["tls.crt"].decode().strip()
+    authorities.write_bytes(contents[-1]["ca.crt"])
+    async with connected(one, authorities) as connection:  # the server has the new certificate too
+        assert await run(connection, "SELECT 1") == [(1,)]
