@@ -27,7 +27,7 @@ test-real: $(READY) controlplane ## Run all tests, with the real control plane m
 
 test-node: $(READY) ## Run the tests that need containers, on a real node (Linux, as root; first build: 15 minutes)
 	@sh hack/controlplane/build.sh --node
-	@$(BIN)/python -m pytest -q --cluster=node tests/node $(ARGS)
+	@bash hack/tests.sh --node $(ARGS)
 
 test-foreign: $(READY) ## Run other projects' clients and test suites on the embedded cluster (first build: 20 minutes)
 	@bash hack/foreign.sh && bash hack/upstream.sh

@@ -2,6 +2,9 @@
 # Runs all tests: the project's own, and those of each operator and example, which are projects of their own.
 #
 #   hack/tests.sh [PYTEST ARGUMENTS...]
+#   hack/tests.sh --node [PYTEST ARGUMENTS...]
+#
+# --node runs only those that need a real node.
 #
 # PROJECTS=... runs those of other directories than all operators and examples; none, where it is empty.
 #
@@ -13,6 +16,7 @@ cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python
 forgive=${FORGIVE:-0}
 flaky=()
+cluster=()
 
 failed() { # the tests that the last run of the project here has failed, one a line
   "$python" -c 'import json; print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")' 2>/dev/null || true
@@ -23,13 +27,13 @@ suite() { # DIRECTORY [PYTEST ARGUMENTS...]
   pushd "$1" >/dev/null
   shift
   [ "$forgive" = 0 ] || rm -f .pytest_cache/v/cache/lastfailed # what another run has left there
-  "$python" -m pytest -q "$@" || code=$?
+  "$python" -m pytest -q ${cluster[@]+"${cluster[@]}"} "$@" || code=$?
   if [ "$code" = 1 ] && [ "$forgive" -gt 0 ]; then
     mapfile -t names < <(failed)
     if [ ${#names[@]} -gt 0 ] && [ ${#names[@]} -le "$forgive" ]; then
       printf '\n== %s failed: once more, alone\n' "${#names[@]}"
       code=0
-      "$python" -m pytest -q "${names[@]}" || code=$?
+      "$python" -m pytest -q ${cluster[@]+"${cluster[@]}"} "${names[@]}" || code=$?
       [ "$code" != 0 ] || flaky+=("${names[@]}")
     fi
   fi
@@ -37,8 +41,14 @@ suite() { # DIRECTORY [PYTEST ARGUMENTS...]
   [ "$code" = 0 ] || exit "$code"
 }
 
-suite . -n 2 --dist loadfile "$@"
-for project in ${PROJECTS-operators/*/ examples/*/}; do suite "$project" "$@"; done
+if [ "${1:-}" = --node ]; then
+  shift
+  cluster=(--cluster=node)
+  suite . tests/node "$@"
+else
+  suite . -n 2 --dist loadfile "$@"
+  for project in ${PROJECTS-operators/*/ examples/*/}; do suite "$project" "$@"; done
+fi
 
 for name in ${flaky[@]+"${flaky[@]}"}; do
   printf 'FLAKY: %s failed, and passed alone: its failure is above, and needs mending\n' "$name"

@@ -23,7 +23,6 @@ pinned() { # the module, its version, and the program's path below it
     opm) echo github.com/operator-framework/operator-registry v1.65.0 cmd/opm ;;
     olm) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/olm ;;
     olm-catalog) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/catalog ;;
-    prometheus-operator) echo github.com/prometheus-operator/prometheus-operator v0.85.0 cmd/operator ;;
     promtool) echo github.com/prometheus/prometheus v0.315.0 cmd/promtool ;;
     esac
 }
@@ -50,7 +49,7 @@ for name in $wanted; do
     # shellcheck disable=SC2046
     set -- $(pinned "$name")
     if [ $# -ne 3 ]; then
-        echo "$name: there is no such tool; known are controller-gen, kustomize, helm, operator-verify, opm, promtool, olm, olm-catalog and prometheus-operator" >&2
+        echo "$name: there is no such tool; known are controller-gen, kustomize, helm, operator-verify, opm, promtool, olm and olm-catalog" >&2
         failed="$failed $name"
         continue
     fi

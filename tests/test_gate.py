@@ -44,11 +44,11 @@ def project(tmp_path):
     return tmp_path
 
 
-def gate(project, forgive):
+def gate(project, forgive, *words):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FORGIVE"))}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
     return subprocess.run(
-        ["bash", "hack/tests.sh"],
+        ["bash", "hack/tests.sh", *words],
         cwd=project,
         env=environment | ({"FORGIVE": str(forgive)} if forgive else {}),
         stdin=subprocess.DEVNULL,
@@ -103,3 +103,17 @@ def test_the_gate_is_for_all_projects(project):
     assert done.returncode == 1
     assert done.stdout.count("1 passed") == 3
     assert "FAILED test_broken.py::test_broken" in done.stdout
+
+
+def test_the_tests_on_a_real_node_run_alone_and_a_flake_runs_again_on_a_node(project):
+    (project / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--cluster')\n")
+    (project / "tests" / "node").mkdir()
+    flaky = FLAKY.format(name="node").replace("():", "(pytestconfig):")
+    flaky += "    assert pytestconfig.getoption('--cluster') == 'node'\n"
+    (project / "tests" / "node" / "test_flaky.py").write_text(flaky)
+
+    done = gate(project, 1, "--node")
+
+    assert done.returncode == 0, done.stdout
+    assert "FLAKY: tests/node/test_flaky.py::test_node" in done.stdout
+    assert done.stdout.count("passed") == 2

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 from steersman.testing.real_node import RealNode
 from tests.node.base_image import run
 from tests.node.installation import Package
-
-_TOOLS = Path(os.environ.get("STEERSMAN_TOOLS") or Path.home() / ".cache/steersman/tools")
+from tests.node.programs import tool
 
 
 class Helm:
     """Helm with the administrator's kubeconfig, for one release."""
 
     def __init__(self, node: RealNode, package: Package, release: str) -> None:
-        assert (_TOOLS / "helm").exists(), "helm is missing: sh hack/tools.sh helm"
         self._env = {**os.environ, "KUBECONFIG": str(node.kubeconfig), "HELM_CACHE_HOME": str(node.directory / "helm")}
         self.package = package
         self.release = release
@@ -26,7 +23,7 @@ class Helm:
     def __call__(self, verb: str, *words: str) -> str:
         """Run one verb on the release; it returns when the release is ready."""
         wait = ["--wait", "--timeout=120s"] if verb in ("install", "upgrade", "rollback", "uninstall") else []
-        line = [str(_TOOLS / "helm"), verb, self.release, *words, f"--namespace={self.package.namespace}", *wait]
+        line = [str(tool("helm")), verb, self.release, *words, f"--namespace={self.package.namespace}", *wait]
         return run(*line, env=self._env)
 
     def install(self) -> None:

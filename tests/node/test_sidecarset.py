@@ -1,5 +1,6 @@
 """SidecarSet in its own image on a real node: its webhooks while Pods are created without a pause."""
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from tests.node.measurements import Measurements
 from tests.node.operator_images import operator_image
 
 pytestmark = pytest.mark.node
+
+_WEBHOOK_SECONDS = 10
+"""The time-out of a call of a webhook, in its configuration."""
 
 _SET = {
     "apiVersion": "apps.kruise.io/v1alpha1",
@@ -60,7 +64,7 @@ class Creations:
 
     def _send(self, node: RealNode, namespace: str, ended: threading.Event) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
-        with node.session() as api:
+        with node.session(timeout=2 * _WEBHOOK_SECONDS) as api:
             while not ended.is_set():
                 began = time.monotonic()
                 try:
@@ -130,6 +134,64 @@ def test_a_rolling_restart_refuses_no_pod(
         eventually(lambda: creations.injected > reached + 20, within=60, what="injections after the restart")
     assert creations.failures == []
     measurements.seconds("SidecarSet: longest creation of a Pod during a rolling restart", creations.longest)
+
+
+def test_a_rotation_of_the_authority_refuses_no_pod(
+    node: RealNode, operator: Installed, namespace: str, measurements: Measurements
+) -> None:
+    """A rotation takes twice the propagation time, which is shortened to seconds."""
+    where = f"--namespace={operator.namespace}"
+    node.kubectl("set", "env", f"deployment/{operator.name}", where, "STEERSMAN_WEBHOOK_CERT_SETTLE=4s")
+    operator.wait_available()
+    (secret,) = (
+        one["metadata"]["name"]
+        for one in node.list("secrets", namespace=operator.namespace)
+        if one["type"] == "kubernetes.io/tls"
+    )
+
+    def certificate() -> str:
+        found = node.get("secret", secret, namespace=operator.namespace)
+        assert found is not None
+        return found["data"]["tls.crt"]
+
+    def loaded() -> int:
+        return sum(line["event"] == "serving_certificate_loaded" for line in operator.log())
+
+    before, loads = certificate(), loaded()
+    creations = Creations()
+    with creations.running(node, namespace):
+        eventually(lambda: creations.injected > 20, within=60, what="injections before the rotation")
+        node.kubectl("annotate", "secret", secret, where, "steersman.dev/rotate-ca=now")
+        eventually(lambda: certificate() != before, within=120, what="a certificate of the new authority")
+        eventually(lambda: loaded() >= loads + 2, within=60, what="the new certificate in both replicas")
+        reached = creations.injected
+        eventually(lambda: creations.injected > reached + 50, within=60, what="injections after the rotation")
+    assert creations.failures == []
+    measurements.seconds("SidecarSet: longest creation of a Pod during a rotation of certificates", creations.longest)
+
+
+def test_a_replica_that_hangs_costs_at_most_one_timeout(
+    node: RealNode, operator: Installed, namespace: str, measurements: Measurements
+) -> None:
+    """Its readiness probe fails sooner than the time-out, and the API server does not use its connection again."""
+    longest = 0.0
+    for pod in operator.pods():
+        process = str(operator.process(pod).pid)
+        name = pod["metadata"]["name"]
+        creations = Creations()
+        with creations.running(node, namespace):
+            eventually(lambda c=creations: c.injected > 20, within=60, what="injections before the stop")
+            node.inside("kill", f"-{signal.SIGSTOP.value}", process)
+            try:
+                node.wait("pod", name, "Ready=False", namespace=operator.namespace, within=60)
+                reached = creations.injected
+                eventually(lambda c=creations, r=reached: c.injected > r + 20, within=60, what="injections without it")
+            finally:
+                node.inside("kill", f"-{signal.SIGCONT.value}", process)
+            node.wait("pod", name, "Ready", namespace=operator.namespace, within=60)
+        assert len(creations.failures) <= 1, creations.failures
+        longest = max(longest, creations.longest)
+    measurements.seconds("SidecarSet: longest creation of a Pod while a replica hangs", longest, _WEBHOOK_SECONDS)
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
