@@ -197,11 +197,11 @@ def changes(before: Object | None, after: Object, type: Type, reset: FieldSet = 
 
 def new_object(type: Type) -> Object:
     """Return the object that a new object is compared with: only structs that Go always has."""
-    found = type.memo.get("zero")
+    found: Object | None = type.memo.get("zero")
     if found is None:
         # Custom resources start from nothing; their types have no Go name.
         found = type.memo["zero"] = zero(type) if type.name else {}
-    return cast(Object, found)
+    return found
 
 
 def settle(before: Object, after: Object) -> None:
