@@ -36,7 +36,7 @@ def running(scenario, operator):
 
 @pytest.fixture
 def faults(cluster):
-    """What goes wrong here; not every cluster can be told to."""
+    """The injected faults; not every cluster supports them."""
     try:
         return cluster.faults
     except UnsupportedError as reason:

@@ -86,7 +86,7 @@ class Scenario:
         return next((c for c in self.status(name).get("conditions", ()) if c["type"] == type), {})
 
     def watching(self, *names: str) -> None:
-        """Wait until ConfigMonitors have seen what they watch."""
+        """Wait until ConfigMonitors have observed their sources."""
         for name in names:
             eventually(lambda name=name: self.status(name).get("observedHash"), within=120, what=f"{name} has a hash")
 

@@ -101,7 +101,7 @@ def follows(scenario, before, colour):
     return scenario.replaced(before)
 
 
-def the_story(cluster, kubectl, tmp_path, restarts):
+def run_steps(cluster, kubectl, tmp_path, restarts):
     cluster.apply(CRD)
     scenario = Scenario(cluster)
     scenario.apply(SETTINGS, deployment("web"), monitor("web"))
@@ -130,12 +130,12 @@ def the_story(cluster, kubectl, tmp_path, restarts):
 
 @pytest.mark.slow
 def test_the_operator_works_behind_a_proxy_that_is_restarted(cluster, kubectl, tmp_path):
-    the_story(cluster, kubectl, tmp_path, restarts=1)
+    run_steps(cluster, kubectl, tmp_path, restarts=1)
 
 
 @pytest.mark.realcluster("kube-controller-manager")
 def test_the_operator_works_behind_a_proxy_of_the_real_api_server(cluster, kubectl, tmp_path):
-    the_story(cluster, kubectl, tmp_path, restarts=2)
+    run_steps(cluster, kubectl, tmp_path, restarts=2)
 
 
 @pytest.mark.chaos

@@ -1,6 +1,6 @@
 """ConfigMaps change at random while the operator is killed and the API fails; the audit log is the judge.
 
-A small edition by default; `pytest -m chaos` runs 200 ConfigMaps with 20 ConfigMonitors each and 1,000 Pods, on the
+A small scale by default; `pytest -m chaos` runs 200 ConfigMaps with 20 ConfigMonitors each and 1,000 Pods, on the
 embedded cluster and on the real control plane, which is the faster one. `STEERSMAN_CHAOS_SEED` varies it.
 """
 
@@ -21,7 +21,7 @@ import yaml
 from steersman.testing import AuditPolicy, ControlPlane, EmbeddedCluster, eventually, read_audit_log
 from steersman.testing.faults import conflict, dropped_watch, internal_error, throttled, unavailable
 
-from .audit_checks import Case, Life, Monitor, hear, verdict
+from .audit_checks import Monitor, PodRecord, RestartHistory, read_history, violations
 from .support import CRD, PROJECT, config_map, monitor, workload
 
 SEED = int(os.environ.get("STEERSMAN_CHAOS_SEED", "20260101"))
@@ -30,8 +30,8 @@ AUDIT = AuditPolicy(level="Metadata", bodies=("create", "update", "patch"))
 
 
 @dataclass(frozen=True)
-class Edition:
-    """How much of it."""
+class ChaosScale:
+    """The number of objects and faults of a test."""
 
     configs: int
     monitors: int
@@ -42,14 +42,14 @@ class Edition:
     changes: int
     kills: int
     within: float
-    """Seconds until all has come to rest."""
-    look: float = 0.5
-    """Seconds between two looks at everything."""
+    """Seconds until the cluster must be settled."""
+    poll_seconds: float = 0.5
+    """Seconds between two reads of all objects."""
 
 
-SMALL = Edition(configs=8, monitors=4, groups=6, size=3, changes=12, kills=3, within=60)
-REAL = Edition(configs=40, monitors=8, groups=20, size=5, changes=30, kills=5, within=240, look=3)
-FULL = Edition(configs=200, monitors=20, groups=100, size=10, changes=24, kills=6, within=900, look=15)
+SMALL = ChaosScale(configs=8, monitors=4, groups=6, size=3, changes=12, kills=3, within=60)
+REAL = ChaosScale(configs=40, monitors=8, groups=20, size=5, changes=30, kills=5, within=240, poll_seconds=3)
+FULL = ChaosScale(configs=200, monitors=20, groups=100, size=10, changes=24, kills=6, within=900, poll_seconds=15)
 
 
 def embedded():
@@ -62,7 +62,7 @@ def real():
     return plane
 
 
-class Fleet:
+class Replicas:
     """One process of the operator at a time, each with a user name of its own."""
 
     def __init__(self, cluster: Any, directory: Any) -> None:
@@ -94,18 +94,18 @@ class Fleet:
         return (self.directory / f"{self.users[-1]}.log").read_text()[-3000:]
 
 
-def cast_of(edition: Edition, rng: random.Random) -> tuple[list[dict[str, Any]], list[Monitor]]:
-    """All objects, and who watches what. Selectors overlap: by group, by zone, and by both."""
-    objects: list[dict[str, Any]] = [config_map(f"config-{n}", value="first") for n in range(edition.configs)]
-    zones = max(2, edition.groups // 5)
-    for group in range(edition.groups):
+def fleet_objects(scale: ChaosScale, rng: random.Random) -> tuple[list[dict[str, Any]], list[Monitor]]:
+    """All objects and monitors. Selectors overlap: by group, by zone, and by both."""
+    objects: list[dict[str, Any]] = [config_map(f"config-{n}", value="first") for n in range(scale.configs)]
+    zones = max(2, scale.groups // 5)
+    for group in range(scale.groups):
         labels = {"group": f"g{group}", "zone": f"z{group % zones}"}
-        extra = {"replicas": edition.size, "serviceName": "x", "podManagementPolicy": "Parallel"}
+        extra = {"replicas": scale.size, "serviceName": "x", "podManagementPolicy": "Parallel"}
         objects.append(workload("StatefulSet", f"group-{group}", labels, **extra))
     monitors: list[Monitor] = []
-    for config in range(edition.configs):
-        for number in range(edition.monitors):
-            group = rng.randrange(edition.groups)
+    for config in range(scale.configs):
+        for number in range(scale.monitors):
+            group = rng.randrange(scale.groups)
             both = {"group": f"g{group}", "zone": f"z{group % zones}"}
             keys = rng.choice((["group"], ["group"], ["group", "zone"], ["zone"] if number == 0 else ["group"]))
             made = Monitor(f"monitor-{config}-{number}", f"config-{config}", {key: both[key] for key in keys})
@@ -114,8 +114,8 @@ def cast_of(edition: Edition, rng: random.Random) -> tuple[list[dict[str, Any]],
     return objects, monitors
 
 
-def seldom(condition: Callable[[], bool], seconds: float) -> Callable[[], bool]:
-    """The condition, judged every so often: to look costs the cluster as much as some of its work."""
+def rate_limited(condition: Callable[[], bool], seconds: float) -> Callable[[], bool]:
+    """Return the condition, evaluated at most once in `seconds`, because the reads load the cluster."""
     last = 0.0
 
     def judged() -> bool:
@@ -129,8 +129,8 @@ def seldom(condition: Callable[[], bool], seconds: float) -> Callable[[], bool]:
     return judged
 
 
-def at_rest(cluster: Any, versions: dict[str, str], edition: Edition) -> bool:
-    """Whether every monitor has acted upon the last change of what it watches, and all Pods are back."""
+def settled(cluster: Any, versions: dict[str, str], scale: ChaosScale) -> bool:
+    """Whether every monitor has handled the last change of its source, and all Pods are back."""
     for found in cluster.list("configmonitors"):
         status = found.get("status") or {}
         restart = status.get("restart") or {}
@@ -138,14 +138,12 @@ def at_rest(cluster: Any, versions: dict[str, str], edition: Edition) -> bool:
         if not status.get("observedHash") or restart.get("pending") or (last and restart.get("version") != last):
             return False
     pods = [p for p in cluster.list("pods") if not p["metadata"].get("deletionTimestamp")]
-    return len(pods) == edition.groups * edition.size and all(
-        p.get("status", {}).get("phase") == "Running" for p in pods
-    )
+    return len(pods) == scale.groups * scale.size and all(p.get("status", {}).get("phase") == "Running" for p in pods)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("start", "edition"),
+    ("start", "scale"),
     [
         pytest.param(embedded, SMALL, id="small"),
         pytest.param(embedded, FULL, id="full", marks=pytest.mark.chaos),
@@ -153,75 +151,75 @@ def at_rest(cluster: Any, versions: dict[str, str], edition: Edition) -> bool:
         pytest.param(real, FULL, id="full-real", marks=[pytest.mark.chaos, CONTROL_PLANE]),
     ],
 )
-def test_every_pod_restarts_once_for_each_change_whatever_is_killed(start, edition, tmp_path):
+def test_every_pod_restarts_once_for_each_change_whatever_is_killed(start, scale, tmp_path):
     rng = random.Random(SEED)
-    objects, monitors = cast_of(edition, rng)
+    objects, monitors = fleet_objects(scale, rng)
     versions: dict[str, str] = {}
     with start() as cluster, cluster.test("default"):
         cluster.apply(CRD)
         for first in range(0, len(objects), 250):
             cluster.apply(*objects[first : first + 250])
-        fleet = Fleet(cluster, tmp_path)
+        replicas = Replicas(cluster, tmp_path)
         try:
-            watched = seldom(lambda: at_rest(cluster, {}, edition), edition.look)
-            eventually(watched, within=edition.within, what="all is watched")
+            watched = rate_limited(lambda: settled(cluster, {}, scale), scale.poll_seconds)
+            eventually(watched, within=scale.within, what="all is watched")
             if start is embedded:
                 cluster.faults.seed(SEED)
                 cluster.faults.add(
-                    internal_error(resource="pods", verb="create", probability=0.05, times=edition.changes),
-                    unavailable(resource="configmonitors", verb="patch", probability=0.05, times=edition.changes),
-                    conflict(resource="configmonitors", verb="patch", probability=0.05, times=edition.changes),
-                    throttled(1, resource="pods", verb="list", probability=0.05, times=edition.changes),
-                    dropped_watch(0.5, probability=0.2, times=edition.kills),
+                    internal_error(resource="pods", verb="create", probability=0.05, times=scale.changes),
+                    unavailable(resource="configmonitors", verb="patch", probability=0.05, times=scale.changes),
+                    conflict(resource="configmonitors", verb="patch", probability=0.05, times=scale.changes),
+                    throttled(1, resource="pods", verb="list", probability=0.05, times=scale.changes),
+                    dropped_watch(0.5, probability=0.2, times=scale.kills),
                 )
-            each = max(1, edition.changes // edition.kills)
-            for change in range(edition.changes):
-                name = f"config-{rng.randrange(edition.configs)}"
+            each = max(1, scale.changes // scale.kills)
+            for change in range(scale.changes):
+                name = f"config-{rng.randrange(scale.configs)}"
                 changed = cluster.patch("configmap", name, {"data": {"value": f"value-{change}"}})
                 versions[name] = changed["metadata"]["resourceVersion"]
                 if change % each == each - 1:
                     # The moment of death is the experiment: somewhere in the middle of the restarts.
                     time.sleep(rng.uniform(0.0, 1.0))
-                    fleet.kill()
+                    replicas.kill()
                     if rng.random() < 0.5:
                         cluster.restart_apiserver()
-                    fleet.start()
+                    replicas.start()
                 elif rng.random() < 0.3:
                     time.sleep(rng.uniform(0.0, 0.5))
-            rest = seldom(lambda: at_rest(cluster, versions, edition), edition.look)
-            eventually(rest, within=edition.within, what="all has come to rest")
+            rest = rate_limited(lambda: settled(cluster, versions, scale), scale.poll_seconds)
+            eventually(rest, within=scale.within, what="all has come to rest")
         except BaseException:
-            print(fleet.log())
+            print(replicas.log())
             raise
         finally:
-            fleet.close()
-        case = hear(read_audit_log(cluster.audit_log), fleet.users)
-    assert sum(map(len, case.changes.values())) == edition.changes
-    assert case.evictions >= edition.changes, "hardly anything was restarted, so nothing was proved"
-    wrong = verdict(case, monitors)
-    assert not wrong, f"{len(wrong)} of {case.evictions} restarts:\n" + "\n".join(wrong[:20])
+            replicas.close()
+        history = read_history(read_audit_log(cluster.audit_log), replicas.users)
+    assert sum(map(len, history.changes.values())) == scale.changes
+    assert history.evictions >= scale.changes, "hardly anything was restarted, so nothing was proved"
+    wrong = violations(history, monitors)
+    assert not wrong, f"{len(wrong)} of {history.evictions} restarts:\n" + "\n".join(wrong[:20])
 
 
 WEB = Monitor("m", "config", {"app": "web"})
-OLD = Life("web-0", "old", 10, {"app": "web"})
-NEW = Life("web-0", "new", 40, {"app": "web"})
+OLD = PodRecord("web-0", "old", 10, {"app": "web"})
+NEW = PodRecord("web-0", "new", 40, {"app": "web"})
 
 
-def case_of(*lives: Life, plans: Any = ((20, 30, 3),)) -> Case:
-    return Case({life.uid: life for life in lives}, {"config": [20]}, {"m": list(plans)})
+def history_of(*pod_records: PodRecord, plans: Any = ((20, 30, 3),)) -> RestartHistory:
+    return RestartHistory({record.uid: record for record in pod_records}, {"config": [20]}, {"m": list(plans)})
 
 
 @pytest.mark.parametrize(
-    ("case", "words"),
+    ("history", "words"),
     [
-        (case_of(replace(OLD, evictions=[5]), NEW), None),
-        (case_of(OLD), "has not been restarted since the change at 20"),
-        (case_of(replace(OLD, evictions=[5, 6]), NEW), "was evicted 2 times"),
-        (case_of(replace(OLD, evictions=[5]), replace(NEW, evictions=[9])), "was restarted for no change"),
-        (case_of(replace(OLD, evictions=[2]), NEW), "was restarted for no change"),
-        (case_of(OLD, plans=()), "nobody has acted upon the change"),
+        (history_of(replace(OLD, evictions=[5]), NEW), None),
+        (history_of(OLD), "has not been restarted since the change at 20"),
+        (history_of(replace(OLD, evictions=[5, 6]), NEW), "was evicted 2 times"),
+        (history_of(replace(OLD, evictions=[5]), replace(NEW, evictions=[9])), "was restarted for no change"),
+        (history_of(replace(OLD, evictions=[2]), NEW), "was restarted for no change"),
+        (history_of(OLD, plans=()), "no monitor has acted upon the change"),
     ],
 )
-def test_the_judge_convicts_whom_it_should(case, words):
-    wrong = verdict(case, [WEB])
+def test_the_audit_check_finds_wrong_restarts(history, words):
+    wrong = violations(history, [WEB])
     assert (not wrong) if words is None else any(words in one for one in wrong)

@@ -1,4 +1,4 @@
-"""The operator by all roads: kustomize, one file, Helm; from what is in this directory, on a cluster."""
+"""The operator, installed by kustomize, by one file and by Helm from this directory, on a cluster."""
 
 from __future__ import annotations
 

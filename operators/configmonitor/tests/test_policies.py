@@ -1,4 +1,4 @@
-"""How Pods are restarted: budgets, force, roll-outs, and what goes wrong on the way."""
+"""Restarts of Pods: budgets, force, roll-outs, and failures."""
 
 import itertools
 

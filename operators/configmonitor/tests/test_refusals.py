@@ -1,4 +1,4 @@
-"""What is refused, and in which words."""
+"""Refused objects and the messages."""
 
 import pytest
 from steersman.testing import eventually

@@ -12,7 +12,7 @@ SETTINGS = config_map("settings", colour="blue")
 
 @pytest.fixture
 def web(scenario):
-    """Two Pods, a ConfigMap that they read, and nobody who watches it yet."""
+    """Two Pods, a ConfigMap that they read, and no monitor yet."""
     scenario.apply(SETTINGS, deployment("web"))
     return scenario.running(2)
 

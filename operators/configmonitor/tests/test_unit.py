@@ -1,4 +1,4 @@
-"""What can be judged without a cluster: hashes, plans, and who the operator is."""
+"""Tests without a cluster: hashes, plans, and the identity of the operator."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Reads the API server's audit log as a judge: who led when, and which writes were not the leader's to make."""
+"""Checks the API server's audit log: the leader at each time, and writes of other replicas."""
 
 from __future__ import annotations
 

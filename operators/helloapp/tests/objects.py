@@ -86,7 +86,7 @@ class Objects:
         self.run(lambda client: client.delete(kind, name, namespace=self.namespace, propagation=propagation))
 
     def settled(self, name: str, size: int) -> bool:
-        """Whether HelloApp, Deployment and Pods agree on `size`, and the status says so."""
+        """Whether HelloApp, its status, Deployment and Pods agree on `size`."""
         app, deployment = self.get(HelloApp, name), self.get(Deployment, name)
         if app is None or deployment is None:
             return False

@@ -1,4 +1,4 @@
-"""What HelloApp asks for, as pure functions."""
+"""The desired objects of a HelloApp, as pure functions."""
 
 import pytest
 from steersman.models import DecodeError, ObjectMeta, decode, encode, info_of

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .world import Model, ViolationError, World
+from .states import Model, ModelState, ViolationError
 
 
 class Found(NamedTuple):
     """The result of a search."""
 
-    worlds: int
+    states: int
     violation: str = ""
     trace: tuple[str, ...] = ()
     reached: int = 0
@@ -21,34 +21,36 @@ class Found(NamedTuple):
     """Whether every world within the limits was visited."""
 
 
-def search(model: Model, first: World, *, most: int, goal: Callable[[World], bool] = lambda _: False) -> Found:
+def search(
+    model: Model, first: ModelState, *, most: int, goal: Callable[[ModelState], bool] = lambda _: False
+) -> Found:
     """Visit the worlds by distance from the first; stop at the first violation or after `most` worlds."""
-    came: dict[World, tuple[World, str] | None] = {first: None}
+    came: dict[ModelState, tuple[ModelState, str] | None] = {first: None}
     queue = deque([first])
     reached = 0
     while queue:
-        world = queue.popleft()
-        reached += goal(world)
-        steps = model.successors(world)
+        current = queue.popleft()
+        reached += goal(current)
+        steps = model.successors(current)
         while True:
             try:
                 text, after = next(steps)
             except StopIteration:
                 break
             except ViolationError as problem:
-                return Found(len(came), str(problem), _trace(came, world), reached)
+                return Found(len(came), str(problem), _trace(came, current), reached)
             after = after._replace(operators=tuple(sorted(after.operators, key=repr)))
             if after not in came:
                 if len(came) >= most:
                     return Found(len(came), reached=reached, complete=False)
-                came[after] = (world, text)
+                came[after] = (current, text)
                 queue.append(after)
     return Found(len(came), reached=reached)
 
 
-def _trace(came: dict[World, tuple[World, str] | None], world: World) -> tuple[str, ...]:
+def _trace(came: dict[ModelState, tuple[ModelState, str] | None], current: ModelState) -> tuple[str, ...]:
     steps: list[str] = []
-    at: World | None = world
+    at: ModelState | None = current
     while at is not None and (before := came[at]) is not None:
         at, text = before
         steps.append(text)

@@ -10,7 +10,7 @@ from mysqlcluster.machine import Decision, Quorum, Step, failover
 from mysqlcluster.observation import Role
 
 from .search import Found, search
-from .world import Limits, Member, Model, World, decided, start
+from .states import Limits, Member, Model, ModelState, decided, start
 
 
 @pytest.fixture(autouse=True)
@@ -21,8 +21,8 @@ def _forget_decisions():
     decided.cache_clear()
 
 
-def failed_over(world: World) -> bool:
-    return world.state.primary != "db-0" and world.state.transition is None
+def failed_over(current: ModelState) -> bool:
+    return current.state.primary != "db-0" and current.state.transition is None
 
 
 def run(model: Model, operators: int = 1, most: int = 100_000) -> Found:
@@ -69,8 +69,8 @@ def test_a_switchover_in_which_members_fail_loses_nothing(operators):
 def test_a_change_of_size_in_which_members_fail_loses_nothing(members, before, wanted):
     model = Model(members, Limits(writes=1, faults=1, missing=0, versions=9), wanted=wanted)
 
-    def done(world: World) -> bool:
-        return len(world.state.quorum.members) == wanted and not world.state.changing
+    def done(current: ModelState) -> bool:
+        return len(current.state.quorum.members) == wanted and not current.state.changing
 
     found = search(model, start(members, 1, quorum=before), most=200_000, goal=done)
     assert found.violation == "", "\n".join(found.trace)
@@ -94,8 +94,8 @@ class CommitsThatWait(Model):
 def test_a_cluster_that_degrades_to_asynchronous_commits_fails_over_only_with_all_of_them(members):
     model = CommitsThatWait(members, Limits(writes=1, faults=1, missing=1, versions=6))
 
-    def degraded(world: World) -> bool:
-        return world.state.quorum.acks == 0 and world.state.transition is None
+    def degraded(current: ModelState) -> bool:
+        return current.state.quorum.acks == 0 and current.state.transition is None
 
     found = search(model, start(members, 1), most=200_000, goal=degraded)
     assert found.violation == "", "\n".join(found.trace)
@@ -141,8 +141,8 @@ class FencesThatDoNotHold(Model):
 class RestartsThatForget(Model):
     """A restart discards received transactions, but the member still counts as complete."""
 
-    def _faults(self, world):
-        for text, after in super()._faults(world):
+    def _faults(self, current):
+        for text, after in super()._faults(current):
             if text.endswith("loses its disk"):
                 members = tuple(m if m.complete else m._replace(complete=True) for m in after.members)
                 yield text, after._replace(members=members)
@@ -152,7 +152,7 @@ class RestartsThatForget(Model):
 
 def caught(model: Model, operators: int = 1, most: int = 300_000) -> str:
     found = run(model, operators, most)
-    assert found.violation, f"nothing found in {found.worlds} worlds"
+    assert found.violation, f"nothing found in {found.states} worlds"
     return found.violation
 
 

@@ -32,7 +32,7 @@ from mysqlcluster.machine import ClusterState, Policy, Quorum, decide
 from mysqlcluster.observation import MemberState, Observation, Role, unreachable
 
 ORIGIN = "00000000-0000-0000-0000-000000000001"
-NOBODY = -1
+NO_SOURCE = -1
 
 
 class Member(NamedTuple):
@@ -40,8 +40,8 @@ class Member(NamedTuple):
     epoch: int = 1
     role: Role = Role.NONE
     log: int = 0
-    source: int = NOBODY
-    """The source that the I/O thread receives from; `NOBODY` when it is stopped."""
+    source: int = NO_SOURCE
+    """The source that the I/O thread receives from; `NO_SOURCE` when it is stopped."""
     acknowledges: bool = False
     ack_count: int = 0
     complete: bool = True
@@ -62,7 +62,7 @@ class Operator(NamedTuple):
     pending: tuple[ClusterState | Action, ...] = ()
 
 
-class World(NamedTuple):
+class ModelState(NamedTuple):
     members: tuple[Member, ...]
     state: ClusterState
     version: int
@@ -99,14 +99,14 @@ def policy_for(count: int) -> Policy:
     return Policy(names(count), detection_seconds=0.0, min_interval_seconds=0.0, catch_up_seconds=0.0)
 
 
-def start(count: int, operators: int, *, quorum: int | None = None) -> World:
+def start(count: int, operators: int, *, quorum: int | None = None) -> ModelState:
     """Return a healthy cluster in epoch 1, the first member as primary; members beyond the quorum replicate."""
     voters = count if quorum is None else quorum
     acks = voters // 2
     members = [Member(role=Role.PRIMARY, ack_count=acks)]
     members += [Member(role=Role.REPLICA, source=0, acknowledges=number < voters) for number in range(1, count)]
     state = ClusterState(primary="db-0", epoch=1, quorum=Quorum(names(voters), acks))
-    return World(tuple(members), state, 0, (Operator(),) * operators)
+    return ModelState(tuple(members), state, 0, (Operator(),) * operators)
 
 
 @lru_cache(None)
@@ -118,7 +118,7 @@ def gtids(log: int) -> GtidSet:
 def observed(name: str, member: Member, connected: bool) -> MemberState:
     if not member.answers:
         return unreachable(name)
-    configured = member.source != NOBODY
+    configured = member.source != NO_SOURCE
     running = configured and connected
     return MemberState(
         name,
@@ -160,176 +160,176 @@ class Model:
     def accepts(self, member: Member, action: Action) -> bool:
         return action.epoch >= member.epoch
 
-    def successors(self, world: World) -> Iterator[tuple[str, World]]:
-        yield from self._data(world)
-        yield from self._faults(world)
-        for index, operator in enumerate(world.operators):
+    def successors(self, current: ModelState) -> Iterator[tuple[str, ModelState]]:
+        yield from self._data(current)
+        yield from self._faults(current)
+        for index, operator in enumerate(current.operators):
             if operator.pending:
-                yield f"operator {index}: {describe(operator.pending[0])}", self._effect(world, index)
+                yield f"operator {index}: {describe(operator.pending[0])}", self._effect(current, index)
             else:
-                yield from self._looks(world, index)
+                yield from self._looks(current, index)
 
-    def _data(self, world: World) -> Iterator[tuple[str, World]]:
-        for index, member in enumerate(world.members):
+    def _data(self, current: ModelState) -> Iterator[tuple[str, ModelState]]:
+        for index, member in enumerate(current.members):
             if not member.alive:
                 continue
-            if member.role is Role.PRIMARY and len(world.acks) < self.limits.writes:
-                bit = len(world.acks)
-                written = with_member(world, index, member._replace(log=member.log | 1 << bit))
-                yield f"{index} writes {bit}", self.settled(written._replace(acks=(*world.acks, (index, 0))))
-            if member.source != NOBODY and member.connected and world.members[member.source].answers:
-                missing = world.members[member.source].log & ~member.log
+            if member.role is Role.PRIMARY and len(current.acks) < self.limits.writes:
+                bit = len(current.acks)
+                written = with_member(current, index, member._replace(log=member.log | 1 << bit))
+                yield f"{index} writes {bit}", self.settled(written._replace(acks=(*current.acks, (index, 0))))
+            if member.source != NO_SOURCE and member.connected and current.members[member.source].answers:
+                missing = current.members[member.source].log & ~member.log
                 if missing:
                     bit = (missing & -missing).bit_length() - 1
-                    received = with_member(world, index, member._replace(log=member.log | 1 << bit))
+                    received = with_member(current, index, member._replace(log=member.log | 1 << bit))
                     if member.acknowledges:
                         received = acknowledge(received, index, member.source, 1 << bit)
                     yield f"{index} receives {bit} from {member.source}", self.settled(received)
 
-    def _faults(self, world: World) -> Iterator[tuple[str, World]]:
-        for index, member in enumerate(world.members):
+    def _faults(self, current: ModelState) -> Iterator[tuple[str, ModelState]]:
+        for index, member in enumerate(current.members):
             if not member.alive:
-                yield f"{index} starts", with_member(world, index, member._replace(alive=True))
+                yield f"{index} starts", with_member(current, index, member._replace(alive=True))
                 continue
             if not member.connected:
-                yield f"{index} is connected again", with_member(world, index, member._replace(connected=True))
-            elif world.faults < self.limits.faults:
-                cut = with_member(world, index, member._replace(connected=False))
-                yield f"{index} is cut off", cut._replace(faults=world.faults + 1)
-            if world.faults < self.limits.faults:
-                down = member._replace(alive=False, role=Role.NONE, source=NOBODY, acknowledges=False, ack_count=0)
-                yield f"{index} crashes", with_member(world, index, down)._replace(faults=world.faults + 1)
-                if world.lost_disks < self.limits.disks:
+                yield f"{index} is connected again", with_member(current, index, member._replace(connected=True))
+            elif current.faults < self.limits.faults:
+                cut = with_member(current, index, member._replace(connected=False))
+                yield f"{index} is cut off", cut._replace(faults=current.faults + 1)
+            if current.faults < self.limits.faults:
+                down = member._replace(alive=False, role=Role.NONE, source=NO_SOURCE, acknowledges=False, ack_count=0)
+                yield f"{index} crashes", with_member(current, index, down)._replace(faults=current.faults + 1)
+                if current.lost_disks < self.limits.disks:
                     gone = down._replace(log=0, epoch=0, complete=False)
-                    lost = with_member(world, index, gone)
+                    lost = with_member(current, index, gone)
                     yield (
                         f"{index} loses its disk",
-                        lost._replace(faults=world.faults + 1, lost_disks=world.lost_disks + 1),
+                        lost._replace(faults=current.faults + 1, lost_disks=current.lost_disks + 1),
                     )
-        for index, operator in enumerate(world.operators):
-            if operator.pending and world.faults < self.limits.faults:
-                fresh = with_operator(world, index, Operator())
-                yield f"operator {index} restarts", fresh._replace(faults=world.faults + 1)
+        for index, operator in enumerate(current.operators):
+            if operator.pending and current.faults < self.limits.faults:
+                fresh = with_operator(current, index, Operator())
+                yield f"operator {index} restarts", fresh._replace(faults=current.faults + 1)
 
-    def _looks(self, world: World, index: int) -> Iterator[tuple[str, World]]:
-        if world.version >= self.limits.versions:
+    def _looks(self, current: ModelState, index: int) -> Iterator[tuple[str, ModelState]]:
+        if current.version >= self.limits.versions:
             return
         full = tuple(
-            observed(name, member, member.source != NOBODY and world.members[member.source].answers)
-            for name, member in zip(self.names, world.members, strict=True)
+            observed(name, member, member.source != NO_SOURCE and current.members[member.source].answers)
+            for name, member in zip(self.names, current.members, strict=True)
         )
         views = [("", full)]
         if self.limits.missing:
             views += [
                 (f" without {hidden}", (*full[:hidden], unreachable(self.names[hidden]), *full[hidden + 1 :]))
-                for hidden, member in enumerate(world.members)
+                for hidden, member in enumerate(current.members)
                 if member.answers
             ]
         for text, view in views:
-            if pending := self.decided(world.state, view):
-                looked = with_operator(world, index, Operator(world.version, pending))
+            if pending := self.decided(current.state, view):
+                looked = with_operator(current, index, Operator(current.version, pending))
                 yield f"operator {index} looks{text}", looked
 
-    def _effect(self, world: World, index: int) -> World:
-        operator = world.operators[index]
+    def _effect(self, current: ModelState, index: int) -> ModelState:
+        operator = current.operators[index]
         effect, *rest = operator.pending
         if isinstance(effect, ClusterState):
-            world = with_operator(world, index, Operator())
-            if operator.read != world.version:
-                return world  # a conflict: the operator reads again
-            if effect.epoch < world.state.epoch:
-                raise ViolationError(f"the stored epoch falls from {world.state.epoch} to {effect.epoch}")
-            return world._replace(state=effect, version=world.version + 1)
-        world = with_operator(world, index, operator._replace(pending=tuple(rest)))
+            current = with_operator(current, index, Operator())
+            if operator.read != current.version:
+                return current  # a conflict: the operator reads again
+            if effect.epoch < current.state.epoch:
+                raise ViolationError(f"the stored epoch falls from {current.state.epoch} to {effect.epoch}")
+            return current._replace(state=effect, version=current.version + 1)
+        current = with_operator(current, index, operator._replace(pending=tuple(rest)))
         number = self.names.index(effect.member)
-        member = world.members[number]
+        member = current.members[number]
         if not member.answers or not self.accepts(member, effect):
-            return world
+            return current
         if isinstance(effect, Promote) and (member.epoch != effect.epoch or not member.complete):
-            return world
-        return self.settled(self.act(world, number, member._replace(epoch=max(effect.epoch, member.epoch)), effect))
+            return current
+        return self.settled(self.act(current, number, member._replace(epoch=max(effect.epoch, member.epoch)), effect))
 
-    def act(self, world: World, number: int, member: Member, action: Action) -> World:
+    def act(self, current: ModelState, number: int, member: Member, action: Action) -> ModelState:
         match action:
             case Fence() | StopReplication():
-                return with_member(world, number, self.fenced(member))
+                return with_member(current, number, self.fenced(member))
             case Drain():
-                return with_member(world, number, member._replace(drained=True))
+                return with_member(current, number, member._replace(drained=True))
             case ApplyRelayLog():
-                return with_member(world, number, member)
+                return with_member(current, number, member)
             case Demote():
-                return with_member(world, number, member._replace(role=Role.NONE, source=NOBODY, ack_count=0))
+                return with_member(current, number, member._replace(role=Role.NONE, source=NO_SOURCE, ack_count=0))
             case Promote():
                 promoted = Member(
                     True, member.epoch, Role.PRIMARY, member.log, ack_count=action.ack_count, promoted=action.epoch
                 )
-                return with_member(world, number, promoted)._replace(promoted=max(world.promoted, action.epoch))
+                return with_member(current, number, promoted)._replace(promoted=max(current.promoted, action.epoch))
             case SetSource():
                 source = self.names.index(action.source)
                 follower = member._replace(
                     role=Role.REPLICA, source=source, acknowledges=action.acknowledge, ack_count=0, drained=False
                 )
-                return with_member(world, number, follower)
+                return with_member(current, number, follower)
             case SetAckCount():
                 if member.role is not Role.PRIMARY:
-                    return with_member(world, number, member)
-                return with_member(world, number, member._replace(ack_count=action.ack_count))
+                    return with_member(current, number, member)
+                return with_member(current, number, member._replace(ack_count=action.ack_count))
             case Clone():
-                donor = world.members[self.names.index(action.source)]
+                donor = current.members[self.names.index(action.source)]
                 if not donor.answers or not gtids(donor.log).contains(GtidSet.parse(action.required)):
-                    return world
+                    return current
                 copied = Member(True, member.epoch, log=donor.log)
-                return with_member(world, number, copied)
+                return with_member(current, number, copied)
             case ConfirmComplete():
                 holds = gtids(member.log).contains(GtidSet.parse(action.received))
-                return with_member(world, number, member._replace(complete=member.complete or holds))
+                return with_member(current, number, member._replace(complete=member.complete or holds))
             case _:
                 raise NotImplementedError(type(action).__name__)
 
     def fenced(self, member: Member) -> Member:
-        return member._replace(source=NOBODY, role=Role.NONE if member.role is Role.REPLICA else member.role)
+        return member._replace(source=NO_SOURCE, role=Role.NONE if member.role is Role.REPLICA else member.role)
 
-    def settled(self, world: World) -> World:
+    def settled(self, current: ModelState) -> ModelState:
         """Mark transactions with enough acknowledgements as acknowledged to the client, and check the invariants."""
-        acked = world.acked
-        for bit, (writer, voters) in enumerate(world.acks):
-            member = world.members[writer]
+        acked = current.acked
+        for bit, (writer, voters) in enumerate(current.acks):
+            member = current.members[writer]
             if acked >> bit & 1 or not member.alive or member.role is not Role.PRIMARY:
                 continue
             if voters.bit_count() >= member.ack_count:
                 acked |= 1 << bit
-        world = world._replace(acked=acked)
-        primaries = [(index, each) for index, each in enumerate(world.members) if each.role is Role.PRIMARY]
+        current = current._replace(acked=acked)
+        primaries = [(index, each) for index, each in enumerate(current.members) if each.role is Role.PRIMARY]
         for index, member in primaries:
-            if member.promoted >= world.promoted and acked & ~member.log:
+            if member.promoted >= current.promoted and acked & ~member.log:
                 raise ViolationError(f"the primary {index} lacks acknowledged transactions {acked & ~member.log:b}")
-        able = [index for index, member in primaries if self._can_acknowledge(world, index, member)]
+        able = [index for index, member in primaries if self._can_acknowledge(current, index, member)]
         if len(able) > 1:
             raise ViolationError(f"members {able} can acknowledge at the same time")
-        return world
+        return current
 
-    def _can_acknowledge(self, world: World, index: int, member: Member) -> bool:
-        voters = sum(each.answers and each.source == index and each.acknowledges for each in world.members)
+    def _can_acknowledge(self, current: ModelState, index: int, member: Member) -> bool:
+        voters = sum(each.answers and each.source == index and each.acknowledges for each in current.members)
         return member.answers and voters >= member.ack_count
 
 
-def acknowledge(world: World, replica: int, source: int, bits: int) -> World:
-    if world.members[source].role is not Role.PRIMARY:
-        return world
+def acknowledge(current: ModelState, replica: int, source: int, bits: int) -> ModelState:
+    if current.members[source].role is not Role.PRIMARY:
+        return current
     acks = tuple(
         (writer, voters | 1 << replica) if writer == source and bits >> bit & 1 else (writer, voters)
-        for bit, (writer, voters) in enumerate(world.acks)
+        for bit, (writer, voters) in enumerate(current.acks)
     )
-    return world._replace(acks=acks)
+    return current._replace(acks=acks)
 
 
-def with_member(world: World, index: int, member: Member) -> World:
-    return world._replace(members=(*world.members[:index], member, *world.members[index + 1 :]))
+def with_member(current: ModelState, index: int, member: Member) -> ModelState:
+    return current._replace(members=(*current.members[:index], member, *current.members[index + 1 :]))
 
 
-def with_operator(world: World, index: int, operator: Operator) -> World:
-    operators = (*world.operators[:index], operator, *world.operators[index + 1 :])
-    return world._replace(operators=operators)
+def with_operator(current: ModelState, index: int, operator: Operator) -> ModelState:
+    operators = (*current.operators[:index], operator, *current.operators[index + 1 :])
+    return current._replace(operators=operators)
 
 
 def describe(effect: ClusterState | Action) -> str:
