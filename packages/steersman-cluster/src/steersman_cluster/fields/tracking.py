@@ -197,10 +197,10 @@ def changes(before: Object | None, after: Object, type: Type, reset: FieldSet = 
 
 def new_object(type: Type) -> Object:
     """Return the object that a new object is compared with: only structs that Go always has."""
-    found: Object | None = type.memo.get("zero")
-    if found is None:
-        # Custom resources start from nothing; their types have no Go name.
-        found = type.memo["zero"] = zero(type) if type.name else {}
+    if "zero" not in type.memo:
+        empty: Object = {}  # custom resources start from nothing; their types have no Go name
+        type.memo["zero"] = zero(type) if type.name else empty
+    found: Object = type.memo["zero"]
     return found
 
 
