@@ -78,7 +78,7 @@ from steersman.testing.explore import (
     ORACLES,
     PERTURBATIONS,
     Finding,
-    WorldOptions,
+    RunOptions,
     thorough,
 )
 from steersman.testing.faults import expired_watch, failing_webhook, gone, refused, stale_reads, stalled_watch
@@ -294,5 +294,5 @@ def test_words_of_the_explorer() -> None:
     assert set(DEFAULT_PERTURB) <= set(PERTURBATIONS)
     assert {kind for kinds in PERTURBATIONS.values() for kind in kinds} <= set(FAULT_KINDS)
     assert Finding("leak", "ConfigMap default/a remains").oracle in ORACLES
-    assert WorldOptions(quiet=5.0).quiet == 5.0
+    assert RunOptions(quiet=5.0).quiet == 5.0
     assert thorough() in (True, False)

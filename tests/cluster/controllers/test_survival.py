@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.explore import DEFAULT_PERTURB, Plan, World, explored, replay, thorough
+from steersman.testing.explore import DEFAULT_PERTURB, Plan, ScenarioRun, explored, replay, thorough
 from steersman.testing.explore.decorator import Explored
 from steersman_cluster.controllers.operator import NAME, operator
 
@@ -60,48 +60,48 @@ def job(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def controllers(world: World) -> None:
-    await world.apply(ADMINISTRATOR)
-    await world.operator(lambda: operator(without=("autoscaler", "aggregation", "serviceaccount")))
+async def controllers(run: ScenarioRun) -> None:
+    await run.apply(ADMINISTRATOR)
+    await run.operator(lambda: operator(without=("autoscaler", "aggregation", "serviceaccount")))
 
 
-async def of_a_deployment(world: World) -> None:
-    await controllers(world)
-    await world.apply(SERVICE, workload("Deployment", "web:1", replicas=2))
-    await world.settled()
-    await world.apply(workload("Deployment", "web:2", replicas=2))
-    await world.settled()
-    await world.delete("deployment", "web")
-    await world.settled()
+async def of_a_deployment(run: ScenarioRun) -> None:
+    await controllers(run)
+    await run.apply(SERVICE, workload("Deployment", "web:1", replicas=2))
+    await run.settled()
+    await run.apply(workload("Deployment", "web:2", replicas=2))
+    await run.settled()
+    await run.delete("deployment", "web")
+    await run.settled()
 
 
-async def of_a_stateful_set(world: World) -> None:
-    await controllers(world)
+async def of_a_stateful_set(run: ScenarioRun) -> None:
+    await controllers(run)
     spec = {"serviceName": "web", "volumeClaimTemplates": [CLAIM]}
-    await world.apply(workload("StatefulSet", "web:1", replicas=2, **spec))
-    await world.settled()
-    await world.apply(workload("StatefulSet", "web:2", replicas=1, **spec))
-    await world.settled()
-    await world.delete("statefulset", "web")
-    await world.settled()
+    await run.apply(workload("StatefulSet", "web:1", replicas=2, **spec))
+    await run.settled()
+    await run.apply(workload("StatefulSet", "web:2", replicas=1, **spec))
+    await run.settled()
+    await run.delete("statefulset", "web")
+    await run.settled()
 
 
-async def of_a_daemon_set(world: World) -> None:
-    await controllers(world)
-    await world.apply(workload("DaemonSet", "web:1"))
-    await world.settled()
-    await world.apply(workload("DaemonSet", "web:2"))
-    await world.settled()
-    await world.delete("daemonset", "web")
-    await world.settled()
+async def of_a_daemon_set(run: ScenarioRun) -> None:
+    await controllers(run)
+    await run.apply(workload("DaemonSet", "web:1"))
+    await run.settled()
+    await run.apply(workload("DaemonSet", "web:2"))
+    await run.settled()
+    await run.delete("daemonset", "web")
+    await run.settled()
 
 
-async def of_a_job(world: World) -> None:
-    await controllers(world)
-    await world.apply(job("once"))
-    await world.settled()
-    await world.delete("job", "once", propagation="Background")
-    await world.settled()
+async def of_a_job(run: ScenarioRun) -> None:
+    await controllers(run)
+    await run.apply(job("once"))
+    await run.settled()
+    await run.delete("job", "once", propagation="Background")
+    await run.settled()
 
 
 LIVES = {
