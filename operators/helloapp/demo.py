@@ -43,7 +43,7 @@ SETTLED = 0.4
 
 
 @dataclass(frozen=True)
-class World:
+class ClusterState:
     """The state of the demo's objects in the API server."""
 
     apps: tuple[HelloApp, ...] = ()
@@ -52,7 +52,7 @@ class World:
     pods: tuple[Pod, ...] = ()
 
     @classmethod
-    async def look(cls, client: Client) -> World:
+    async def read(cls, client: Client) -> ClusterState:
         apps, deployments, sets, pods = await asyncio.gather(
             client.list(HelloApp, namespace="default"),
             client.list(Deployment, namespace="default"),
@@ -123,62 +123,62 @@ class Step:
 
     title: str
     act: Callable[[User], Awaitable[object]]
-    done: Callable[[World, User], bool]
+    done: Callable[[ClusterState, User], bool]
 
 
 STORY: Sequence[Step] = (
     Step(
         "apply the sample: a Deployment, a ReplicaSet and a Pod appear",
         lambda user: user.apply(HERE / "config/samples"),
-        lambda world, _: world.settled(1),
+        lambda state, _: state.settled(1),
     ),
-    Step("scale up to 3", lambda user: user.size(3), lambda world, _: world.settled(3)),
+    Step("scale up to 3", lambda user: user.size(3), lambda state, _: state.settled(3)),
     Step(
         "kill a Pod: it is replaced",
         User.kill_pod,
-        lambda world, user: world.settled(3) and not user.gone & {p.metadata.name for p in world.pods},
+        lambda state, user: state.settled(3) and not user.gone & {p.metadata.name for p in state.pods},
     ),
     Step(
         "delete the Deployment: it comes back",
         User.delete_deployment,
-        lambda world, user: world.settled(3) and world.deployment_uid not in user.gone,
+        lambda state, user: state.settled(3) and state.deployment_uid not in user.gone,
     ),
     Step(
         "scale the Deployment to 5 by hand: corrected",
         lambda user: user.scale_by_hand(5),
-        lambda world, _: world.settled(3) and (world.deployments[0].metadata.generation or 0) >= 3,
+        lambda state, _: state.settled(3) and (state.deployments[0].metadata.generation or 0) >= 3,
     ),
-    Step("scale down to 1", lambda user: user.size(1), lambda world, _: world.settled(1)),
-    Step("delete the HelloApp: everything goes with it", User.delete_app, lambda world, _: world.empty),
+    Step("scale down to 1", lambda user: user.size(1), lambda state, _: state.settled(1)),
+    Step("delete the HelloApp: everything goes with it", User.delete_app, lambda state, _: state.empty),
 )
 
 
-def draw(world: World, told: Sequence[str], title: str) -> Table:
+def draw(state: ClusterState, told: Sequence[str], title: str) -> Table:
     """Render one frame: the steps so far, and the state of the cluster."""
     frame = Table.grid(expand=True)
     frame.add_column(ratio=1)
     frame.add_column(ratio=1)
     story = Panel(Text.from_markup("\n".join(told)), title="what happens", height=16)
-    frame.add_row(story, Panel(Group(*_trees(world)), title=title, height=16))
+    frame.add_row(story, Panel(Group(*_trees(state)), title=title, height=16))
     return frame
 
 
-def _trees(world: World) -> Iterator[Any]:
+def _trees(state: ClusterState) -> Iterator[Any]:
     """Render the objects as a tree of owners."""
-    everything = (*world.deployments, *world.replica_sets, *world.pods)
-    living = {obj.metadata.uid for obj in (*world.apps, *everything)}
+    everything = (*state.deployments, *state.replica_sets, *state.pods)
+    living = {obj.metadata.uid for obj in (*state.apps, *everything)}
 
     def grow(tree: Tree, uid: str | None) -> None:
         for child in everything:
             if any(owner.uid == uid for owner in child.metadata.owner_references):
                 grow(tree.add(_line(child)), child.metadata.uid)
 
-    for root in (*world.apps, *everything):
+    for root in (*state.apps, *everything):
         if not any(owner.uid in living for owner in root.metadata.owner_references):
             tree = Tree(_line(root), guide_style="dim")
             grow(tree, root.metadata.uid)
             yield tree
-    if world.empty:
+    if state.empty:
         yield Text("nothing", style="dim")
 
 
@@ -236,19 +236,19 @@ async def tell(cluster: Cluster, title: str, console: Console) -> bool:
         await user.apply(HERE / "config/crd")
         with operator(cluster.kubeconfig, log) as process:
             told: list[str] = []
-            world = World()
+            state = ClusterState()
             with Live(console=console, refresh_per_second=12, transient=not console.is_terminal) as live:
                 for step in STORY:
                     started = time.monotonic()
                     await step.act(user)
                     while True:
                         took = time.monotonic() - started
-                        world = await World.look(client)
-                        live.update(draw(world, [*told, f"[yellow]▶[/] {step.title}"], title))
-                        if step.done(world, user):
+                        state = await ClusterState.read(client)
+                        live.update(draw(state, [*told, f"[yellow]▶[/] {step.title}"], title))
+                        if step.done(state, user):
                             break
                         if took > DEADLINE or process.poll() is not None:
-                            live.update(draw(world, [*told, f"[red]✘[/] {step.title}"], title))
+                            live.update(draw(state, [*told, f"[red]✘[/] {step.title}"], title))
                             live.stop()
                             why = "the operator has ended" if process.poll() is not None else f"not after {took:.0f} s"
                             console.print(f"[red]✘[/] {step.title}: {why}. The operator's log ends with:")
@@ -256,7 +256,7 @@ async def tell(cluster: Cluster, title: str, console: Console) -> bool:
                             return False
                         await asyncio.sleep(0.08)
                     told.append(f"[green]✔[/] {step.title} [dim]{took:.1f} s[/]")
-                    live.update(draw(world, told, title))
+                    live.update(draw(state, told, title))
                     if console.is_terminal:
                         await asyncio.sleep(SETTLED)
                     else:
@@ -265,7 +265,9 @@ async def tell(cluster: Cluster, title: str, console: Console) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Run HelloApp on a cluster of its own and show how the world follows.")
+    parser = argparse.ArgumentParser(
+        description="Run HelloApp on a cluster of its own and show how the cluster follows."
+    )
     parser.add_argument("--real", action="store_true", help="on a real control plane (make controlplane builds it)")
     real = bool(parser.parse_args().real)
     console = Console(highlight=False)

@@ -29,7 +29,7 @@ def entry(obj: App) -> FakeEntry:
     return FakeEntry(KEY, meta.uid, meta.resource_version, meta.generation, False, meta, obj)
 
 
-class World:
+class Scenario:
     """An API server that delivers watch events on demand, and controllers that write the objects that they read."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ async def running(*controllers: Controller):
 @virtual_time
 async def test_the_status_that_is_returned_does_not_wake_its_controller():
     """Q1: an own status coming back is not news."""
-    env = World()
+    env = Scenario()
     async with running(env.controller("one")):
         env.informer.emit(added(entry(env.known)))
         await asyncio.sleep(1)
@@ -140,7 +140,7 @@ async def test_the_status_that_is_returned_does_not_wake_its_controller():
 @virtual_time
 async def test_another_controller_of_the_kind_is_woken():
     """Q1: what one controller wrote is news to the others."""
-    env = World()
+    env = Scenario()
     one, two = env.controller("one"), env.controller("two", lambda app: None)
     async with running(one, two):
         one.queue.add(KEY)
@@ -154,7 +154,7 @@ async def test_another_controller_of_the_kind_is_woken():
 @virtual_time
 async def test_an_explicit_write_to_the_object_wakes_its_controller():
     """Q1: only the returned status is skipped."""
-    env = World()
+    env = Scenario()
     one = env.controller("one", lambda app: None)
     async with running(one):
         env.sent.pop(0)
@@ -167,7 +167,7 @@ async def test_an_explicit_write_to_the_object_wakes_its_controller():
 @virtual_time
 async def test_a_foreign_change_that_our_patch_agrees_with_is_not_taken_for_ours():
     """Q1: a patch that changes nothing any more is answered with the version of another writer's change."""
-    env = World()
+    env = Scenario()
     env.sent.clear()
     one = env.controller("one", lambda app: AppStatus(ready=1, observed_generation=1))
     async with running(one):
@@ -269,7 +269,7 @@ def test_no_interleaving_of_foreign_changes_is_lost(moves: list[str], two: bool)
 
     @virtual_time
     async def run() -> None:
-        env = World()
+        env = Scenario()
         env.sent.clear()
         controllers = [env.controller("one")]
         if two:  # sees the same and writes another field of it

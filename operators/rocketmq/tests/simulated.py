@@ -13,7 +13,7 @@ from rocketmq.remoting.properties import read_properties
 __all__ = ["SimulatedBroker", "SimulatedServers"]
 
 Effect = Callable[[str, Callable[[], None]], Any]
-"""Performs a change as a coroutine, such as `World.effect`."""
+"""Performs a change as a coroutine, such as `ScenarioRun.effect`."""
 
 
 @dataclass

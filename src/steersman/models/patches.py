@@ -149,7 +149,5 @@ class ApplyPatch(_Body):
     content_type = "application/apply-patch+yaml"
 
 
-StrategicPatch = StrategicMergePatch
-
 Patch: TypeAlias = JsonPatch | MergePatch | StrategicMergePatch | ApplyPatch
 """A patch for `client.patch`."""
