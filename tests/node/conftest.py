@@ -2,12 +2,22 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from steersman.testing.controlplane_cluster import Cluster
 from steersman.testing.real_node import RealNode
 from tests.node.measurements import Measurements
+
+_WITH_OPERATORS: Final = ("test_mysqlcluster.py", "test_rocketmq.py")
+"""Modules that import an operator, which registers its metrics and extends the path of imports."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Import modules with operators only for a real node, so that they change no other test."""
+    return True if collection_path.name in _WITH_OPERATORS and config.getoption("--cluster") != "node" else None
 
 
 @pytest.fixture(scope="session")
