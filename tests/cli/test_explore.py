@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from steersman.cli.dispatch import run
-from steersman.cli.explore import ProgressLine
+from steersman.cli.explore import Interruption, ProgressLine
 from steersman.testing.explore import Exploration, Outcome, Plan
 from steersman.testing.explore.scenario import ScenarioError, Step, read_scenario
 
@@ -119,6 +119,23 @@ def test_ctrl_c_shows_the_failures_so_far(command: Command, tmp_path: Path) -> N
         os.close(terminal)
     assert process.returncode == 130, out
     assert out.startswith("interrupted; the failures so far:\nthe operator does not survive the plan ")
+
+
+def test_ctrl_c_in_a_finalizer_ends_the_exploration_after_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _problem: None)
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    shown: list[float] = []
+    with Interruption(lambda _result, share: shown.append(share)) as progress:
+        progress(Exploration(), 0.1)
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            progress(Exploration(), 0.2)
+    assert shown == [0.1]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_the_progress_line_has_the_rate_and_the_coverage() -> None:

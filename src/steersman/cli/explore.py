@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import typer
 
@@ -98,7 +99,8 @@ def explore(
     result, interrupted = Exploration(), False
     progress = ProgressLine(sys.stderr.isatty())
     try:
-        run(request, progress=progress, result=result)
+        with Interruption(progress) as checked:
+            run(request, progress=checked, result=result)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -193,6 +195,37 @@ def _print(result: Exploration, command: str, *, interrupted: bool) -> None:
     if not result.failures and not interrupted:
         typer.echo("the operator survives all plans that were tried")
     typer.echo(coverage_text(result))
+
+
+class Interruption:
+    """Lets Ctrl-C end an exploration even if Python ignores the KeyboardInterrupt. Use it as a context manager.
+
+    Python ignores exceptions in finalizers and in callbacks of weak references, which can run at any time.
+
+    Args:
+        progress: Called after each run.
+    """
+
+    def __init__(self, progress: Callable[[Exploration, float], None]) -> None:
+        self._progress = progress
+        self._requested = False
+
+    def __enter__(self) -> Self:
+        self._former = signal.signal(signal.SIGINT, self._request)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._former)
+
+    def __call__(self, result: Exploration, share: float) -> None:
+        """Show the progress, or raise KeyboardInterrupt if Ctrl-C was pressed."""
+        if self._requested:
+            raise KeyboardInterrupt
+        self._progress(result, share)
+
+    def _request(self, *_: object) -> None:
+        self._requested = True
+        raise KeyboardInterrupt
 
 
 class ProgressLine:
