@@ -38,21 +38,23 @@ class Workload:
         self.password = OLD_PASSWORD
         """The password of new connections."""
         self.written: list[int] = []
+        self.stop = asyncio.Event()
 
     async def stay(self) -> None:
         async with application(self._members, "m-0", OLD_PASSWORD) as connection:
-            while True:
+            while not self.stop.is_set():
                 await self._write(connection)
 
     async def reconnect(self) -> None:
-        while True:
+        while not self.stop.is_set():
             async with application(self._members, "m-0", self.password) as connection:
                 await self._write(connection)
 
     async def _write(self, connection: aiomysql.Connection) -> None:
         number = len(self.written) + 1
         self.written.append(number)
-        await run(connection, "INSERT INTO items VALUES (%s)", number)
+        async with asyncio.timeout(60):
+            await run(connection, "INSERT INTO items VALUES (%s)", number)
         await asyncio.sleep(PAUSE_SECONDS)
 
     async def goes_on(self) -> None:
@@ -68,12 +70,10 @@ async def working(members: Members) -> AsyncGenerator[Workload]:
     """Run a workload; an error of one of its writes ends the test."""
     work = Workload(members)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(work.stay()), group.create_task(work.reconnect())]
-        try:
-            yield work
-        finally:
-            for task in tasks:
-                task.cancel()
+        group.create_task(work.stay())
+        group.create_task(work.reconnect())
+        yield work
+        work.stop.set()
 
 
 async def accepts(members: Members, member: str, password: str) -> bool:
