@@ -129,13 +129,14 @@ def test_ctrl_c_in_a_finalizer_ends_the_exploration_after_the_run(monkeypatch: p
             signal.raise_signal(signal.SIGINT)
 
     shown: list[float] = []
+    former = signal.getsignal(signal.SIGINT)
     with Interruption(lambda _result, share: shown.append(share)) as progress:
         progress(Exploration(), 0.1)
         Finalized()
         with pytest.raises(KeyboardInterrupt):
             progress(Exploration(), 0.2)
     assert shown == [0.1]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is former
 
 
 def test_the_progress_line_has_the_rate_and_the_coverage() -> None:
