@@ -57,13 +57,14 @@ def _plain(text: str) -> str:
 
 
 def _commands() -> Iterator[str]:
-    from steersman.cli.app import app
+    from steersman.cli.app import app, mount_assets
 
     yield "# Commands"
     yield ""
     yield "`steersman COMMAND --help` prints the same on a terminal. Exit codes: 0 success, 1 failure, 2 wrong usage,"
     yield "130 interrupted."
     yield ""
+    mount_assets()
     yield from _command(typer.main.get_command(app), ("steersman",))
 
 

@@ -32,7 +32,7 @@ from steersman.cli.run_completion import run_placeholder
 from steersman.cli.tutorial_flags import translate
 from steersman.cli.update import update as update_command
 
-__all__ = ["app", "run_command"]
+__all__ = ["app", "mount_assets", "run_command"]
 
 app = typer.Typer(
     name="steersman",
@@ -110,10 +110,12 @@ def version(
         typer.echo(f"steersman {facts['version']} (Python {facts['python']}, {facts['platform']})")
 
 
-def _mount_assets() -> None:
+def mount_assets() -> None:
+    """Add the commands `cluster assets`, once; they load the test kit."""
     from steersman.testing.assets_command import app as assets
 
-    cluster.add_typer(assets, name="assets")
+    if all(group.typer_instance is not assets for group in cluster.registered_groups):
+        cluster.add_typer(assets, name="assets")
 
 
 def run_command(words: list[str]) -> None:
@@ -123,7 +125,7 @@ def run_command(words: list[str]) -> None:
         SystemExit: The command has ended, the words contain `--help`, or they are wrong.
     """
     if words[:1] == ["cluster"] or "--help" in words or "-h" in words:
-        _mount_assets()  # other commands do not load the test kit
+        mount_assets()  # other commands do not load the test kit
         real_node.mount(cluster)
         words = real_node.routed(words)
     words, notes = translate(words)
