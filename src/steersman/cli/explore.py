@@ -198,9 +198,10 @@ def _print(result: Exploration, command: str, *, interrupted: bool) -> None:
 
 
 class Interruption:
-    """Lets Ctrl-C end an exploration even if Python ignores the KeyboardInterrupt. Use it as a context manager.
+    """Lets Ctrl-C end an exploration in two cases in which it has no effect by default. Use it as a context manager.
 
-    Python ignores exceptions in finalizers and in callbacks of weak references, which can run at any time.
+    The shell may have started this process with SIGINT ignored, and Python ignores a KeyboardInterrupt in finalizers
+    and in callbacks of weak references.
 
     Args:
         progress: Called after each run.
