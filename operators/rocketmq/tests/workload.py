@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import threading
 import time
 from collections.abc import Callable
+from typing import Self
 
 from rocketmq.remoting import Connection, MessageClient, NameServerAdmin, RemotingError, TopicRoute
 
@@ -46,19 +48,16 @@ class Routes:
         raise RemotingError(f"group {group} has no master")
 
 
-class RouteReader:
-    """A client that reads the route of the topic again and again, and counts the reads without a master."""
+class Client(abc.ABC):
+    """A client of a topic that runs in a thread of its own from the start of a block to its end."""
 
-    def __init__(self, routes: Routes, group: str, topic: str = TOPIC) -> None:
+    def __init__(self, routes: Routes, topic: str) -> None:
         self._routes = routes
-        self._group = group
         self._topic = topic
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
-        self.found = 0
-        self.missed = 0
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
 
-    def __enter__(self) -> RouteReader:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -66,11 +65,25 @@ class RouteReader:
         self.stop()
 
     def stop(self) -> None:
-        """Stop to read."""
+        """Stop the client."""
         self._ending.set()
         self._thread.join(30)
 
-    async def _read(self) -> None:
+    @abc.abstractmethod
+    async def _run(self) -> None:
+        """Run until `_ending` is set."""
+
+
+class RouteReader(Client):
+    """Reads the route of the topic again and again, and counts the reads without a master."""
+
+    def __init__(self, routes: Routes, group: str, topic: str = TOPIC) -> None:
+        super().__init__(routes, topic)
+        self._group = group
+        self.found = 0
+        self.missed = 0
+
+    async def _run(self) -> None:
         while not self._ending.is_set():
             try:
                 await self._routes.master(self._topic, self._group)
@@ -80,7 +93,7 @@ class RouteReader:
             await asyncio.sleep(RETRY_SECONDS)
 
 
-class Workload:
+class Workload(Client):
     """One producer for each queue of each group; a lane is a group and a queue."""
 
     def __init__(
@@ -91,12 +104,9 @@ class Workload:
         *,
         attempt_seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._routes = routes
-        self._topic = topic
+        super().__init__(routes, topic)
         self._lanes = lanes
         self._attempt_seconds = attempt_seconds
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._produce()), daemon=True)
         self.acknowledged: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
         self.longest_gap = 0.0
         self.last = time.monotonic()
@@ -104,18 +114,6 @@ class Workload:
         """Attempts to send that were not acknowledged, and were repeated."""
         self.failed_sends = 0
         """Messages that were not acknowledged within `SEND_SECONDS`, including repeated attempts."""
-
-    def __enter__(self) -> Workload:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Stop the producers."""
-        self._ending.set()
-        self._thread.join(30)
 
     @property
     def count(self) -> int:
@@ -126,7 +124,7 @@ class Workload:
         """Reset the longest time without an acknowledgement."""
         self.longest_gap, self.last = 0.0, time.monotonic()
 
-    async def _produce(self) -> None:
+    async def _run(self) -> None:
         await asyncio.gather(*(self._lane(group, queue) for group, queue in self._lanes))
 
     async def _lane(self, group: str, queue: int) -> None:
@@ -183,31 +181,20 @@ class Workload:
         return found
 
 
-class Consumer:
+class Consumer(Client):
     """Reads lanes from their first messages on, and commits the offsets of its consumer group."""
 
     def __init__(self, routes: Routes, lanes: list[tuple[str, int]], topic: str = TOPIC) -> None:
-        self._routes = routes
-        self._topic = topic
+        super().__init__(routes, topic)
         self._lanes = lanes
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), daemon=True)
         self.consumed: dict[str, list[int]] = {f"{group}/{queue}": [] for group, queue in lanes}
-
-    def __enter__(self) -> Consumer:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ending.set()
-        self._thread.join(30)
 
     @property
     def count(self) -> int:
         """The number of consumed messages."""
         return sum(map(len, self.consumed.values()))
 
-    async def _read(self) -> None:
+    async def _run(self) -> None:
         await asyncio.gather(*(self._lane(group, queue) for group, queue in self._lanes))
 
     async def _lane(self, group: str, queue: int) -> None:
