@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rocketmq.remoting import ControllerMetadata, RemotingError, Replica, SubscriptionGroup, SyncState, TopicConfig
-from rocketmq.remoting.properties import read_properties
+
+from .java_properties import load_properties
 
 __all__ = ["SimulatedBroker", "SimulatedServers"]
 
@@ -69,7 +70,7 @@ class SimulatedServers:
             if broker.pod != metadata["uid"]:
                 group = f"shop-{metadata['labels']['rocketmq.daocloud.io/group']}"
                 broker.pod = metadata["uid"]
-                broker.settings = read_properties(self._config(group)[f"{metadata['name']}.conf"].encode())
+                broker.settings = load_properties(self._config(group)[f"{metadata['name']}.conf"])
         for group in {broker.settings["brokerName"] for broker in self.brokers.values()}:
             members = self.members(group)
             alive = [each for each in members if each.address in up]
@@ -176,6 +177,8 @@ class _BrokerAdmin:
         return {**broker.settings, **role, "brokerIP1": broker.address}
 
     async def update_config(self, settings: Mapping[str, str]) -> None:
+        unchanged = sorted(name for name, value in settings.items() if self._broker.settings.get(name) == value)
+        assert not unchanged, f"{self._broker.address} already has {unchanged}"
         await self._change(f"settings {', '.join(sorted(settings))}", lambda: self._broker.settings.update(settings))
 
     async def topic_configs(self) -> dict[str, TopicConfig]:

@@ -10,6 +10,7 @@ from steersman import ObjectMeta
 from steersman import replace as evolve
 
 from rocketmq.api.v1.broker_types import Broker, BrokerSpec, BrokerStatus, DrainStatus, GroupStatus
+from rocketmq.brokers.children import RESTART_HASH, config_map, stateful_set
 from rocketmq.brokers.names import Member, members_of
 from rocketmq.brokers.observation import GroupState, MemberState, Observation
 from rocketmq.brokers.plan import (
@@ -22,8 +23,9 @@ from rocketmq.brokers.plan import (
     RemoveMember,
     plan,
 )
-from rocketmq.brokers.settings import Endpoints, live, settings_of
+from rocketmq.brokers.settings import Endpoints, is_applied, live, settings_of
 from rocketmq.brokers.status import status
+from tests.java_properties import load_properties
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ENDPOINTS = Endpoints(("ns-0:9876",))
@@ -131,9 +133,32 @@ def test_name_servers_that_change_are_told_to_running_brokers():
     assert found == tuple(Configure(Member(0, m), {"namesrvAddr": "ns-0:9876;ns-1:9876"}) for m in range(3))
 
 
-def test_a_live_setting_needs_no_restart_and_another_one_does():
-    from rocketmq.brokers.children import RESTART_HASH, stateful_set
+def test_a_broker_gets_no_setting_that_it_has_read_from_its_file():
+    of = broker(groups=[0], config={"fileReservedTime": "72", "messageDelayLevel": "1s 5s", "deleteWhen": "04=\\"})
+    texts = config_map(of, 0, ENDPOINTS).data
+    read = {f"m{index}": {"settings": load_properties(texts[f"mq-0-{index}-0.conf"])} for index in range(3)}
+    assert read["m0"]["settings"]["namesrvAddr"] == "ns-0:9876"
+    assert steps(of, group(of, 0, **read)) == ()
 
+
+@pytest.mark.parametrize(
+    ("wanted", "reported", "applied"),
+    [
+        ("72", "72", True),
+        ("+072", "72", True),
+        ("72", "48", False),
+        ("TRUE", "true", True),
+        ("yes", "false", True),
+        ("true", "false", False),
+        ("x", None, False),
+        ("04", "4h", False),
+    ],
+)
+def test_a_value_in_the_form_of_the_broker_is_the_same_value(wanted, reported, applied):
+    assert is_applied(wanted, reported) is applied
+
+
+def test_a_live_setting_needs_no_restart_and_another_one_does():
     def hash_with(**config):
         child = stateful_set(broker(config=config), Member(0, 0), ENDPOINTS)
         return child.metadata.annotations[RESTART_HASH]

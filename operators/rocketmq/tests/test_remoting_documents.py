@@ -14,6 +14,7 @@ from rocketmq.remoting.json_documents import MAX_DEPTH, MAX_NONSTANDARD_BYTES, q
 from rocketmq.remoting.messages import read_messages
 from rocketmq.remoting.properties import read_properties, write_properties
 from rocketmq.remoting.records import read_cluster_info, read_consumer_stats
+from tests.java_properties import load_properties
 
 scalars = st.none() | st.booleans() | st.integers() | st.text()
 values = st.recursive(
@@ -107,6 +108,11 @@ def test_no_value_of_a_property_adds_a_line(settings):
     assert written.count(b"\n") == len(settings)
     assert written.isascii()
     assert b"\r" not in written
+
+
+@given(st.dictionaries(st.text(), st.text(), max_size=4))
+def test_a_server_reads_the_properties_that_were_written(settings):
+    assert load_properties(write_properties(settings).decode()) == settings
 
 
 def test_properties_are_read_up_to_the_first_sign():

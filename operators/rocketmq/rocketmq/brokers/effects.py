@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from steersman import Context
 from steersman.k8s import ConfigMap, PodDisruptionBudget, StatefulSet
 
@@ -10,7 +12,7 @@ from rocketmq.api.v1.broker_types import Broker
 from rocketmq.brokers.children import stateful_set
 from rocketmq.brokers.names import Member, group_name, host, labels_for
 from rocketmq.brokers.plan import ApplyMember, Configure, CopyTo, HandOver, RemoveGroup, RemoveMember, Step
-from rocketmq.brokers.settings import Endpoints
+from rocketmq.brokers.settings import Endpoints, is_applied
 from rocketmq.remoting import RemotingError
 from rocketmq.topics import copy_topics
 
@@ -54,9 +56,7 @@ class Effects:
             case HandOver(master, to):
                 await self._hand_over(master, to)
             case Configure(member, settings):
-                async with self._servers.broker(broker_address(self._broker, member)) as admin:
-                    await admin.update_config(settings)
-                self._ctx.log.info("config_applied", group=member.group, member=member.index, keys=sorted(settings))
+                await self._configure(member, settings)
             case CopyTo(source, target, group):
                 await self._copy(source, target, group)
             case RemoveGroup(group):
@@ -69,6 +69,17 @@ class Effects:
         event = "member_created" if before is None else "member_restarted"
         self._ctx.log.info(event, group=member.group, member=member.index, reason=reason)
         self._ctx.event("Created" if before is None else "Restarted", f"member {child.metadata.name}: {reason}")
+
+    async def _configure(self, member: Member, settings: Mapping[str, str]) -> None:
+        async with self._servers.broker(broker_address(self._broker, member)) as admin:
+            await admin.update_config(settings)
+            after = await admin.config()
+        ignored = sorted(name for name, value in settings.items() if not is_applied(value, after.get(name)))
+        if ignored:
+            pairs = ", ".join(f"{name}={settings[name]} (it has {after.get(name, 'no value')})" for name in ignored)
+            pod = member.pod(self._broker.metadata.name)
+            raise RemotingError(f"{pod} does not accept {pairs}: correct spec.config")
+        self._ctx.log.info("config_applied", group=member.group, member=member.index, keys=sorted(settings))
 
     async def _copy(self, source: Member, target: Member, group: int) -> None:
         addresses = broker_address(self._broker, source), broker_address(self._broker, target)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from rocketmq.api.v1.broker_types import Broker, DrainStatus, GroupStatus, members_per_group
 from rocketmq.brokers.names import Member, members_of
 from rocketmq.brokers.observation import GroupState, MemberState, Observation, drained_work
-from rocketmq.brokers.settings import Endpoints, live, settings_of
+from rocketmq.brokers.settings import Endpoints, is_applied, live, settings_of
 
 __all__ = ["ApplyMember", "Configure", "CopyTo", "HandOver", "Plan", "RemoveGroup", "RemoveMember", "Step", "plan"]
 
@@ -127,7 +127,7 @@ def _configuration(broker: Broker, seen: Observation, endpoints: Endpoints) -> I
             if not each.answers:
                 continue
             wanted = live(settings_of(broker, each.member, endpoints, writable=writable))
-            changed = {name: value for name, value in wanted.items() if each.settings.get(name) != value}
+            changed = {name: value for name, value in wanted.items() if not is_applied(value, each.settings.get(name))}
             if changed:
                 yield Configure(each.member, changed)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from rocketmq.api.v1.broker_types import Broker, in_sync_replicas
 from rocketmq.brokers.names import Member, group_name, host, members_of
 from rocketmq.pods import STORE
 
-__all__ = ["LIVE_KEYS", "Endpoints", "live", "restart_hash", "settings_of"]
+__all__ = ["LIVE_KEYS", "Endpoints", "is_applied", "live", "restart_hash", "settings_of"]
 
 DEFAULTS = {
     # The interval in which a broker reads its list of name servers, in milliseconds.
@@ -121,6 +122,20 @@ def _mode(broker: Broker, member: Member, endpoints: Endpoints) -> dict[str, str
 def live(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that a running broker applies."""
     return {name: value for name, value in settings.items() if name in LIVE_KEYS}
+
+
+def is_applied(wanted: str, reported: str | None) -> bool:
+    """Return whether a broker reports the desired value of a setting; it writes numbers and booleans in its own form.
+
+    Args:
+        wanted: the value in the configuration, such as `TRUE` or `+72`.
+        reported: the value that the broker reports, such as `true` or `72`; `None` if it does not report the setting.
+    """
+    if reported in ("true", "false"):
+        return (wanted.lower() == "true") == (reported == "true")
+    if reported is not None and re.fullmatch(r"-?\d+", reported) and re.fullmatch(r"[+-]?\d+", wanted, re.ASCII):
+        return int(wanted) == int(reported)
+    return wanted == reported
 
 
 def restart_hash(settings: Mapping[str, str], template: object) -> str:
