@@ -4,8 +4,9 @@
     python hack/check_histories.py --render             writes only docs/histories.md, from the reports
 
 Each seed chooses faults. Producers send numbered messages during all of them, and afterwards all messages are read. The
-report is written after each seed, so that an interrupted run keeps its results. A seed that is already in the report
-runs again only with `--again`.
+report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
+seed that is already in the report runs again only with `--again`, which first removes the results of its seeds. A seed
+whose group did not heal has a problem instead of a result; it runs again, and the next seed gets a new cluster.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +38,8 @@ Two producers send numbered messages to a group while the faults of a seed hit i
 and all members are in sync again, before the next one begins. Afterwards all messages are read: each acknowledged
 message must exist, and each queue must be in the order of its producer. A duplicate is a message that a producer
 repeated because its first attempt was not acknowledged in time. The gap is the longest time without an acknowledgement.
+
+`python hack/check_histories.py MODE --seeds 25` runs the seeds of a mode that its report lacks.
 """
 
 
@@ -53,24 +58,32 @@ def render(reports: Iterable[dict[str, Any]]) -> str:
     """Return the page with the results of all reports."""
     parts = [INTRODUCTION]
     for report in reports:
-        runs = report["runs"]
-        if not runs:
+        runs = [each for each in report["runs"] if "problem" not in each]
+        problems = [each for each in report["runs"] if "problem" in each]
+        if not report["runs"]:
             continue
         lost, disordered, messages = (
             sum(each[name] for each in runs) for name in ("lost", "disordered", "acknowledged")
         )
-        note = f"; {report['note']}" if report.get("note") else ""
         parts.append(f"## {report['mode']}\n")
-        parts.append(
-            f"{len(runs)} seeds, {messages} acknowledged messages: {lost} lost, {disordered} out of order."
-            f"\n{report['date']}, {report['cores']} cores, embedded cluster{note}.\n"
-        )
+        parts.append(f"{len(runs)} seeds, {messages} acknowledged messages: {lost} lost, {disordered} out of order.")
+        parts.append(f"{_circumstances(report['runs'])}.\n")
         parts.append(
             "| seed | acknowledged | lost | out of order | duplicates | gap | faults |\n|---|---|---|---|---|---|---|"
         )
         parts += [_row(each) for each in runs]
         parts.append("")
+        parts += [f"Seed {each['seed']} did not end: {'; '.join(each['faults'])}.\n" for each in problems]
     return "\n".join(parts)
+
+
+def _circumstances(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the dates, the machine and the notes of runs."""
+    dates = sorted({each["date"] for each in runs})
+    period = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    cores = " and ".join(str(each) for each in sorted({each["cores"] for each in runs}))
+    notes = "".join(f"; {each}" for each in sorted({each["note"] for each in runs if each["note"]}))
+    return f"{period}, {cores} cores, embedded cluster{notes}"
 
 
 def _row(run: dict[str, Any]) -> str:
@@ -78,24 +91,57 @@ def _row(run: dict[str, Any]) -> str:
     return f"| {' | '.join(map(str, numbers))} | {run['gap']:.1f} s | {'; '.join(run['faults'])} |"
 
 
-def run(mode: str, seeds: Iterable[int], note: str) -> bool:
-    """Run the seeds that the report lacks, and return whether no history has lost or disordered messages."""
+def run(mode: str, seeds: Sequence[int], note: str, *, again: bool = False, minutes: float = math.inf) -> bool:
+    """Run the seeds that the report lacks, and return whether all ended without lost or disordered messages.
+
+    Args:
+        mode: the mode of the group.
+        seeds: the seeds.
+        note: what the times of the results depend on.
+        again: whether seeds that the report has run again.
+        minutes: time after which no further seed begins.
+    """
     report = read_report(mode)
-    runs: list[dict[str, Any]] = report["runs"]
-    done = {each["seed"] for each in runs}
-    report |= {"date": datetime.now(UTC).date().isoformat(), "cores": os.cpu_count(), "note": note}
+    if again:
+        report["runs"] = [each for each in report["runs"] if each["seed"] not in seeds]
+        _write(report)
+    done = {each["seed"] for each in report["runs"] if "problem" not in each}
+    facts = {"date": datetime.now(UTC).date().isoformat(), "cores": os.cpu_count(), "note": note}
+    deadline = time.monotonic() + 60 * minutes
     with contextlib.closing(_results(mode, [seed for seed in seeds if seed not in done])) as results:
         for result in results:
-            report["runs"] = runs = sorted([*runs, result], key=lambda each: each["seed"])
-            report_of(mode).parent.mkdir(parents=True, exist_ok=True)
-            report_of(mode).write_text(json.dumps(report, indent=2) + "\n")
-            print(f"{mode}, seed {_row(result)}", flush=True)
-    return not any(each["lost"] or each["disordered"] for each in runs)
+            others = [each for each in report["runs"] if each["seed"] != result["seed"]]
+            report["runs"] = sorted([*others, result | facts], key=lambda each: each["seed"])
+            _write(report)
+            print(f"{mode}, seed {_row(result)}" if "problem" not in result else f"{mode}: {result}", flush=True)
+            if time.monotonic() > deadline:
+                break
+    return not any(each.get("problem") or each["lost"] or each["disordered"] for each in report["runs"])
 
 
-def _results(mode: str, seeds: list[int]) -> Generator[dict[str, Any]]:
+def _write(report: dict[str, Any]) -> None:
+    """Write a report, and the page with the results of all reports."""
+    path = report_of(report["mode"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n")
+    PAGE.write_text(render(map(read_report, MODES)))
+
+
+def _results(mode: str, seeds: Sequence[int]) -> Generator[dict[str, Any]]:
+    """Yield the result of each seed; after a seed with a problem, the next one gets a new cluster."""
+    left = list(seeds)
+    while left:
+        with contextlib.closing(_results_in_one_cluster(mode, left)) as results:
+            for result in results:
+                left.remove(result["seed"])
+                yield result
+
+
+def _results_in_one_cluster(mode: str, seeds: Sequence[int]) -> Generator[dict[str, Any]]:
+    """Yield the result of each seed, up to the first one with a problem."""
     from steersman.logs import configure
 
+    from rocketmq.remoting import RemotingError
     from tests.faults import faults_of
     from tests.injection import VERSIONS, Shop, run_history
     from tests.process_cluster import MODES as SPECS
@@ -111,12 +157,15 @@ def _results(mode: str, seeds: list[int]) -> Generator[dict[str, Any]]:
         shop = Shop(
             cluster, operator, started(cluster, operator.ports, servers=name_service(2), **image, **SPECS[mode])
         )
-        for seed in seeds:
+        for seed in tuple(seeds):
             chosen = faults_of(seed)
-            found = run_history(shop, f"orders-{seed}", chosen)
-            yield {
-                "seed": seed,
-                "faults": [str(each) for each in chosen],
+            run_of = {"seed": seed, "faults": [str(each) for each in chosen]}
+            try:
+                found = run_history(shop, f"orders-{seed}", chosen)
+            except (AssertionError, RemotingError) as problem:
+                yield run_of | {"problem": str(problem)}
+                return
+            yield run_of | {
                 "acknowledged": found.acknowledged,
                 "lost": len(found.report.lost),
                 "disordered": len(found.report.disordered),
@@ -132,17 +181,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=25, help="the number of seeds, from 0")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--again", action="store_true", help="run also the seeds that the report has")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="time after which no further seed begins")
     parser.add_argument("--note", default="", help="what else the figures depend on, such as other load")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     arguments = parser.parse_args()
     sound = True
     if not arguments.render:
-        if arguments.again:
-            report_of(arguments.mode).unlink(missing_ok=True)
-        sound = run(arguments.mode, range(arguments.first, arguments.first + arguments.seeds), arguments.note)
+        seeds = range(arguments.first, arguments.first + arguments.seeds)
+        sound = run(arguments.mode, seeds, arguments.note, again=arguments.again, minutes=arguments.minutes)
     PAGE.write_text(render(map(read_report, MODES)))
     if not sound:
-        sys.exit("acknowledged messages were lost or out of order")
+        sys.exit("acknowledged messages were lost or out of order, or a group did not heal")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """The CRDs on the session's cluster."""
 
+import json
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -32,10 +35,29 @@ def memory(request):
     assert measured.peak_bytes <= MAX_MEMORY_BYTES, str(measured)
 
 
+def pytest_addoption(parser):
+    """Add an option for the file of a report."""
+    parser.addoption("--memory-report", type=Path, help="write the peak of the memory to this JSON file")
+
+
 def pytest_terminal_summary(terminalreporter, config):
-    """Write the peak of the memory."""
-    if MEMORY in config.stash:
-        terminalreporter.write_line(str(config.stash[MEMORY]))
+    """Write the peak of the memory, and the report if its file is given."""
+    if MEMORY not in config.stash:
+        return
+    measured = config.stash[MEMORY]
+    terminalreporter.write_line(str(measured))
+    # Without this file on the command line of pytest, the option does not exist.
+    path = config.getoption("memory_report", default=None)
+    if path is not None:
+        report = {
+            "date": datetime.now(UTC).date().isoformat(),
+            "cores": os.cpu_count(),
+            "tests": len(terminalreporter.stats.get("passed", ())),
+            "selected": config.getoption("-m") or "all but soak",
+            "peak_gigabytes": round(measured.peak_bytes / 1e9, 2),
+            "processes": measured.processes,
+        }
+        path.write_text(json.dumps(report, indent=2) + "\n")
 
 
 def pytest_collection_modifyitems(config, items):

@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -138,30 +138,80 @@ def test_the_page_has_the_results_of_the_reports():
     ]
 
 
-def test_an_interrupted_run_keeps_its_results_and_continues_with_the_other_seeds(monkeypatch, tmp_path: Path):
-    asked: list[list[int]] = []
+class FakeHistories:
+    """Histories that end at once; each call of `run` is one cluster."""
 
-    def results(mode: str, seeds: list[int]):
-        asked.append(seeds)
-        for seed in seeds:
-            if seed == 2 and len(asked) == 1:
+    def __init__(self) -> None:
+        self.clusters: list[list[int]] = []
+        self.interrupted_at: int | None = None
+        self.unhealed: set[int] = set()
+        self.lossy: set[int] = set()
+
+    def run(self, mode: str, seeds: Sequence[int]) -> Iterator[dict[str, object]]:
+        self.clusters.append(list(seeds))
+        for seed in tuple(seeds):
+            if seed == self.interrupted_at:
                 raise KeyboardInterrupt
-            yield {
-                "seed": seed,
-                "faults": [str(each) for each in faults_of(seed)],
-                "acknowledged": 100 + seed,
-                "lost": int(seed == 3),
-                "disordered": 0,
-                "duplicates": 1,
-                "gap": 0.5,
-            }
+            faults = {"seed": seed, "faults": [str(each) for each in faults_of(seed)]}
+            if seed in self.unhealed:
+                yield faults | {"problem": "the group does not heal"}
+                return
+            lost = int(seed in self.lossy)
+            yield faults | {"acknowledged": 100 + seed, "lost": lost, "disordered": 0, "duplicates": 1, "gap": 0.5}
 
+
+@pytest.fixture
+def histories(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeHistories:
+    """The results that the script gets instead of those of real servers."""
+    found = FakeHistories()
     monkeypatch.setattr(check_histories, "report_of", lambda mode: tmp_path / f"{mode}.json")
-    monkeypatch.setattr(check_histories, "_results", results)
+    monkeypatch.setattr(check_histories, "PAGE", tmp_path / "histories.md")
+    monkeypatch.setattr(check_histories, "_results_in_one_cluster", found.run)
+    return found
+
+
+def test_an_interrupted_run_keeps_its_results_and_continues_with_the_other_seeds(histories: FakeHistories):
+    histories.interrupted_at = 2
     with pytest.raises(KeyboardInterrupt):
         check_histories.run("DLEDGER", range(4), "")
-    assert not check_histories.run("DLEDGER", range(4), "busy"), "seed 3 has lost a message"
-    assert asked == [[0, 1, 2, 3], [2, 3]]
-    text = check_histories.render([check_histories.read_report("DLEDGER")])
-    assert "4 seeds, 406 acknowledged messages: 1 lost, 0 out of order." in text
+    histories.interrupted_at = None
+    assert check_histories.run("DLEDGER", range(4), "busy")
+    assert histories.clusters == [[0, 1, 2, 3], [2, 3]]
+    text = check_histories.PAGE.read_text()
+    assert "4 seeds, 406 acknowledged messages: 0 lost, 0 out of order." in text
     assert "embedded cluster; busy." in text
+
+
+def test_a_run_with_a_lost_message_fails_each_time(histories: FakeHistories):
+    histories.lossy = {1}
+    assert not check_histories.run("DLEDGER", range(2), "")
+    assert not check_histories.run("DLEDGER", range(2), ""), "the report still has the lost message"
+    assert histories.clusters == [[0, 1]]
+    assert ": 1 lost, 0 out of order." in check_histories.PAGE.read_text()
+
+
+def test_a_seed_whose_group_does_not_heal_is_reported_and_runs_again(histories: FakeHistories):
+    histories.unhealed = {1}
+    assert not check_histories.run("CONTROLLER", range(3), "")
+    assert histories.clusters == [[0, 1, 2], [2]], "the next seed gets a new cluster"
+    assert "Seed 1 did not end" in check_histories.PAGE.read_text()
+    histories.unhealed.clear()
+    assert check_histories.run("CONTROLLER", range(3), "")
+    assert histories.clusters[2:] == [[1]]
+    assert "did not end" not in check_histories.PAGE.read_text()
+
+
+def test_seeds_run_again_on_demand_and_the_results_of_other_seeds_stay(histories: FakeHistories):
+    assert check_histories.run("DLEDGER", range(3), "")
+    histories.interrupted_at = 1
+    with pytest.raises(KeyboardInterrupt):
+        check_histories.run("DLEDGER", range(2), "quiet", again=True)
+    assert [each["seed"] for each in check_histories.read_report("DLEDGER")["runs"]] == [0, 2]
+    histories.interrupted_at = None
+    assert check_histories.run("DLEDGER", range(3), "quiet")
+    assert histories.clusters == [[0, 1, 2], [0, 1], [1]]
+
+
+def test_no_seed_begins_after_the_time_of_a_run(histories: FakeHistories):
+    assert check_histories.run("DLEDGER", range(3), "", minutes=0)
+    assert [each["seed"] for each in check_histories.read_report("DLEDGER")["runs"]] == [0]
