@@ -16,6 +16,10 @@ REPLACED_TESTS = re.compile(r"tests/(e2e/)?test_\w+_controller\.py")
 """Tests that other files of this project replace."""
 
 
+PUBLISHED = "create api --group rocketmq --version v1 --kind Broker"
+"""A command of the published walk-through, after the name of its tool; its domain is daocloud.io."""
+
+
 def commands() -> list[list[str]]:
     """Return the words of each command of the README."""
     readme = (PROJECT / "README.md").read_text()
@@ -27,13 +31,33 @@ def commands() -> list[list[str]]:
 @pytest.fixture(scope="module")
 def scaffold(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the result of the commands."""
-    directory = tmp_path_factory.mktemp("scaffold")
-    for words in commands():
+    return made_by(commands(), tmp_path_factory.mktemp("scaffold"))
+
+
+def made_by(lines: list[list[str]], directory: Path) -> Path:
+    """Run commands in a directory, and return it."""
+    for words in lines:
         assert words[0] == "steersman"
         command = [sys.executable, "-m", *words]
         done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stdout + done.stderr
     return directory
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    """Return the content of all files below a directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_the_published_command_is_one_of_the_commands_word_for_word():
+    assert ["steersman", *PUBLISHED.split()] in commands()
+    assert commands()[0][:4] == ["steersman", "init", "--domain", "daocloud.io"]
+
+
+def test_the_flags_of_operator_sdk_make_the_same_files(scaffold: Path, tmp_path: Path):
+    more = {"init": ["--repo", "github.com/example/rocketmq"], "api": ["--resource", "--controller"]}
+    lines = [[*words, *more.get(words[1], more.get(words[2], []))] for words in commands()]
+    assert files(made_by(lines, tmp_path)) == files(scaffold)
 
 
 def test_the_state_of_the_project_is_that_of_the_commands(scaffold: Path):
