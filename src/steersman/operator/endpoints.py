@@ -22,9 +22,11 @@ from steersman.models import dynamic
 from steersman.operator.health import Health
 from steersman.operator.http_server import Answer, Route, ThreadServer, Visit
 from steersman.operator.settings import Settings, SettingsError, parse_address
+from steersman.pki.child_process import call_in_child_process
 from steersman.pki.files import as_file
-from steersman.pki.self_signed import self_signed_elsewhere
+from steersman.pki.self_signed import self_signed
 from steersman.pki.sockets import ClosingSocket
+from steersman.telemetry.clock import utc_now
 from steersman.telemetry.exposition import exposition
 from steersman.telemetry.log import get_logger
 
@@ -118,7 +120,7 @@ class Certificates:
         if self._directory is not None:
             context.load_cert_chain(self._directory / "tls.crt", self._directory / "tls.key")
             return context
-        with as_file(self_signed_elsewhere()) as path:
+        with as_file(b"".join(call_in_child_process(self_signed, utc_now()))) as path:
             context.load_cert_chain(path)
         return context
 

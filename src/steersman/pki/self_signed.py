@@ -1,38 +1,11 @@
-"""A self-signed certificate for a server whose clients do not verify it, such as the scraper of metrics.
-
-An operator makes it in a short process of its own: `cryptography` would stay in the memory of the operator, of which it
-would be a quarter, for one certificate.
-"""
+"""A self-signed certificate for a server whose clients do not verify it, such as the scraper of metrics."""
 
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-__all__ = ["self_signed", "self_signed_elsewhere"]
-
-_SECONDS = 30.0
-
-
-def self_signed_elsewhere() -> bytes:
-    """Return a self-signed certificate and its key in one PEM text, made by another process.
-
-    It blocks until that process has ended. The key passes a pipe. Where no process can be started, this process makes
-    the certificate.
-    """
-    try:
-        made = subprocess.run(  # noqa: S603 - this interpreter and this module
-            [sys.executable, "-P", "-m", __name__],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        ).stdout
-    except (OSError, ValueError, subprocess.SubprocessError):
-        made = b""
-    return made if made.endswith(b"-----\n") else b"".join(self_signed(datetime.now(UTC)))
+__all__ = ["self_signed"]
 
 
 def self_signed(now: datetime) -> tuple[bytes, bytes]:
@@ -64,7 +37,3 @@ def self_signed(now: datetime) -> tuple[bytes, bytes]:
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     return certificate.public_bytes(pem), private
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(b"".join(self_signed(datetime.now(UTC))))

@@ -19,11 +19,12 @@ from typing import Any, Final
 
 from steersman.client import AlreadyExists, ApiError, Client, ClientError, Conflict, Forbidden, NotFound
 from steersman.models import Dynamic, MergePatch, View, dynamic
+from steersman.pki.child_process import call_without_loading_cryptography
 from steersman.telemetry.clock import Now, utc_now
 from steersman.telemetry.log import get_logger
 from steersman.webhook.certificate_settings import CertificateSettings
 from steersman.webhook.certificate_sources import context_of
-from steersman.webhook.injection import Configuration, Injector, Targets
+from steersman.webhook.injection import Configuration, Injector, Targets, all_trust
 from steersman.webhook.keystore import REQUEST, CertificateSecretError, Keys, advance, data_of, keys_of, requested
 from steersman.webhook.metrics import CERTIFICATE_EXPIRY
 from steersman.webhook.rotation import (
@@ -86,6 +87,8 @@ class CertificateManager:
         self._lease = RotationLease(client, settings.namespace, settings.secret, identity, self._lease_seconds)
         self._keys: Keys | None = None
         self._context: ssl.SSLContext | None = None
+        # The data of the Secret that was parsed last, and its keys or its error.
+        self._parsed: tuple[Any, Keys | None, CertificateSecretError | None] | None = None
         self._task: asyncio.Task[None] | None = None
         # Observations with the loop's time of the first one: `(value, since)`.
         self._stored_since: tuple[str, float] = ("", 0.0)
@@ -189,7 +192,7 @@ class CertificateManager:
                 trouble = problem
         if trouble is not None:
             self._report_error(f"the CA bundle could not be injected: {trouble}")
-        action = self._decide(secret, kept, configurations if trouble is None else None)
+        action = await self._decide(secret, kept, configurations if trouble is None else None)
         if isinstance(action, Wait):
             return self._until(action, wrote)
         await self._apply(action, secret, kept)
@@ -215,21 +218,22 @@ class CertificateManager:
             )
         except NotFound:
             return None, None, None
-        try:
-            return secret, keys_of(secret.body), None
-        except CertificateSecretError as problem:
-            return secret, None, problem
+        data = secret.body.get("data")
+        if self._parsed is None or self._parsed[0] != data:
+            try:
+                self._parsed = data, await call_without_loading_cryptography(keys_of, {"data": data}), None
+            except CertificateSecretError as problem:
+                self._parsed = data, None, problem
+        return secret, *self._parsed[1:]
 
-    def _decide(self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None) -> Action:
+    async def _decide(self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None) -> Action:
         loop_time = asyncio.get_running_loop().time()
         state = kept.state if kept is not None else None
         carried: timedelta | None = None
         if kept is not None and state is not None and state.successor is not None and observation is not None:
-            carry = all(
-                entry.bundle == kept.bundle or entry.trusts() >= state.trusted
-                for configuration in observation
-                for entry in configuration.entries
-            )
+            entries = [entry for configuration in observation for entry in configuration.entries]
+            others = [entry for entry in entries if entry.bundle != kept.bundle]
+            carry = not others or await call_without_loading_cryptography(all_trust, others, state.trusted)
             if not carry:
                 self._injected_since = None
             elif self._injected_since is None or self._injected_since[0] != state.successor.id:
@@ -258,7 +262,8 @@ class CertificateManager:
     async def _apply(self, action: Action, secret: Dynamic | None, kept: Keys | None) -> None:
         settings = self._settings
         before = self._keys if isinstance(action, Restore) else kept
-        keys = advance(
+        keys = await call_without_loading_cryptography(
+            advance,
             before,
             action,
             name=settings.common_name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -19,7 +19,7 @@ from steersman.pki import b64
 from steersman.pki.certificate_facts import fingerprint, split
 from steersman.telemetry.log import get_logger
 
-__all__ = ["INJECT", "Configuration", "Entry", "Injector", "Targets", "entries", "patch_of"]
+__all__ = ["INJECT", "Configuration", "Entry", "Injector", "Targets", "all_trust", "entries", "patch_of"]
 
 log = get_logger("webhook")
 
@@ -89,6 +89,11 @@ def entries(body: Mapping[str, Any], service: tuple[str, str]) -> Iterator[Entry
     config = _at(body, "spec", "conversion", "webhook", "clientConfig")
     if _leads_to(config, service):
         yield Entry("/spec/conversion/webhook/clientConfig", _bundle(config))
+
+
+def all_trust(found: Iterable[Entry], authorities: frozenset[str]) -> bool:
+    """Return whether the bundle of each entry has all authorities, which are fingerprints."""
+    return all(entry.trusts() >= authorities for entry in found)
 
 
 def patch_of(found: Configuration, bundle: bytes) -> JsonPatch | None:

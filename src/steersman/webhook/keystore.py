@@ -136,7 +136,7 @@ def _serving(
 
 def data_of(keys: Keys) -> dict[str, str | None]:
     """Return the Secret's `data`; `None` for a key that must not exist."""
-    until = {fingerprint(pem): until.isoformat() for pem, until in keys.retired}
+    until = {issuer.id: issuer.until.isoformat() for issuer in keys.state.retired}
     return {
         "tls.crt": b64(keys.serving.cert_pem),
         "tls.key": b64(keys.serving.key_pem),
