@@ -16,6 +16,7 @@ sends both to the agent of a new cluster. Its whole state is in the target, so t
 | `members` | the archiver's requests to agents |
 | `follower` | the archive of the binary log |
 | `jobs` | full backups, their verification and deletion |
+| `protocol` | the jobs that an archiver accepts, and its report |
 | `archiver` | the process, its settings and its HTTPS interface |
 | `restore` | the restore in the agent of a new cluster |
 | `client` | the operator's requests to archivers |

@@ -31,14 +31,15 @@ from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.archiver_settings import ArchiverSettings, archive_of, load_archiver_settings, read_token
 from mysqlcluster.backup.catalog import BackupManifest, CatalogError
 from mysqlcluster.backup.follower import Follower
-from mysqlcluster.backup.jobs import AnyJob, Follow, JobBusyError, JobFailure, Jobs
+from mysqlcluster.backup.jobs import JobBusyError, Jobs
 from mysqlcluster.backup.members import Members
 from mysqlcluster.backup.plan import PlanError, Target
+from mysqlcluster.backup.protocol import AnyJob, ArchiverState, Follow, GapState, RunningJob
 from mysqlcluster.backup.sealing import SealError
 from mysqlcluster.backup.stores import MissingObjectError, StoreError
 from mysqlcluster.engines import Layout, engine_of
 
-__all__ = ["Archiver", "ArchiverState", "GapState", "RunningJob"]
+__all__ = ["Archiver"]
 
 _log = get_logger("mysqlcluster.archiver")
 
@@ -47,39 +48,6 @@ RETRY_SECONDS = 2.0
 CERTIFICATE_POLL_SECONDS = 2.0
 SHUTDOWN_SECONDS = 2.0
 MAX_GAPS = 16
-
-
-class GapState(msgspec.Struct, frozen=True, rename="camel"):
-    """A gap of the archive."""
-
-    text: str
-    after_time: float
-    until_time: float
-
-
-class RunningJob(msgspec.Struct, frozen=True, rename="camel"):
-    """The job that runs."""
-
-    job: str
-    name: str
-
-
-class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
-    """What an archiver reports."""
-
-    ready: bool
-    """The archiver has read the objects of the target."""
-    problem: str = ""
-    """Why the archiver is not ready, or why the archive does not continue."""
-    running: RunningJob | None = None
-    backups: tuple[BackupManifest, ...] = ()
-    failures: tuple[JobFailure, ...] = ()
-    source: str = ""
-    """The member whose binary log is archived."""
-    recoverable_to: float = 0.0
-    position: str = ""
-    segments: int = 0
-    gaps: tuple[GapState, ...] = ()
 
 
 class Archiver:

@@ -12,8 +12,7 @@ import msgspec
 from steersman import Key
 
 from mysqlcluster import names
-from mysqlcluster.backup.archiver import ArchiverState
-from mysqlcluster.backup.jobs import Job
+from mysqlcluster.backup.protocol import ArchiverState, Job
 
 __all__ = ["ArchiverClient", "ArchiverError", "use_archivers"]
 

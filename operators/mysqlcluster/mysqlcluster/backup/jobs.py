@@ -19,22 +19,13 @@ from mysqlcluster.agent.session import DriverError
 from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.catalog import BackupManifest, CatalogError
 from mysqlcluster.backup.members import MemberError, Members
+from mysqlcluster.backup.protocol import DeleteBackup, JobFailure, TakeBackup, VerifyBackup
 from mysqlcluster.backup.scratch import check_tables, scratch_server
 from mysqlcluster.backup.sealing import SealError
 from mysqlcluster.backup.stores import StoreError
 from mysqlcluster.engines import Engine, Layout
 
-__all__ = [
-    "AnyJob",
-    "DeleteBackup",
-    "Follow",
-    "Job",
-    "JobBusyError",
-    "JobFailure",
-    "Jobs",
-    "TakeBackup",
-    "VerifyBackup",
-]
+__all__ = ["JobBusyError", "Jobs"]
 
 _log = get_logger("mysqlcluster.archiver")
 
@@ -50,50 +41,6 @@ FAILURES = (
     ValueError,
 )
 MAX_FAILURES = 64
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True, tag_field="job", rename="camel", forbid_unknown_fields=True):
-    """The base of all requests to an archiver."""
-
-
-class TakeBackup(Job, frozen=True, tag="TakeBackup"):
-    """Write a full copy of a member to the target, unless the target already contains it."""
-
-    name: str
-    source: str
-    attempt: int = 1
-    """The number of the attempt, which a failure reports, so that failures of former attempts do not count."""
-
-
-class VerifyBackup(Job, frozen=True, tag="VerifyBackup"):
-    """Restore a backup into a scratch directory, start a server on it, and check every table."""
-
-    name: str
-    attempt: int = 1
-
-
-class DeleteBackup(Job, frozen=True, tag="DeleteBackup"):
-    """Delete a backup, and the segments that no other backup needs."""
-
-    name: str
-
-
-class Follow(Job, frozen=True, tag="Follow"):
-    """Archive the binary log of this member."""
-
-    source: str
-
-
-AnyJob = TakeBackup | VerifyBackup | DeleteBackup | Follow
-
-
-class JobFailure(msgspec.Struct, frozen=True, rename="camel"):
-    """A job that failed."""
-
-    job: str
-    name: str
-    attempt: int
-    problem: str
 
 
 class JobBusyError(RuntimeError):

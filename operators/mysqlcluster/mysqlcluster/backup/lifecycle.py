@@ -10,9 +10,8 @@ from steersman import ready_when, replace
 
 from mysqlcluster.api.cr.v1.mysqlbackupinstance_types import MySQLBackupInstance
 from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupStatus
-from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.catalog import BackupManifest
-from mysqlcluster.backup.jobs import Job, TakeBackup, VerifyBackup
+from mysqlcluster.backup.protocol import ArchiverState, Job, TakeBackup, VerifyBackup
 
 __all__ = ["ENDED", "KEEP", "MAX_ATTEMPTS", "Facts", "Step", "advance", "surplus"]
 

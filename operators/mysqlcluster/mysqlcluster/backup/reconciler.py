@@ -18,10 +18,9 @@ from mysqlcluster.api.cr.v1.mysqlcluster_types import MySQLCluster as CompactClu
 from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupSpec, MySQLBackupStatus
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import BackupStatus, MySQLCluster
 from mysqlcluster.backup import metrics, resources
-from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.client import ArchiverClient, ArchiverError
-from mysqlcluster.backup.jobs import DeleteBackup, Follow
 from mysqlcluster.backup.lifecycle import ENDED, KEEP, Facts, advance, surplus
+from mysqlcluster.backup.protocol import ArchiverState, DeleteBackup, Follow
 from mysqlcluster.backup.retention import BinlogRetention
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import MissingBackupError, archive_place, member_to_read, restore_place

@@ -19,9 +19,8 @@ import aiohttp
 import msgspec
 import pytest
 
-from mysqlcluster.backup.archiver import ArchiverState
 from mysqlcluster.backup.catalog import BackupManifest
-from mysqlcluster.backup.jobs import Follow, Job, TakeBackup, VerifyBackup
+from mysqlcluster.backup.protocol import ArchiverState, Follow, Job, TakeBackup, VerifyBackup
 from tests.members import ROOT, SECRETS, Members, free_ports
 
 BUCKET = "backups"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mysqlcluster.backup.jobs import TakeBackup
+from mysqlcluster.backup.protocol import TakeBackup
 from mysqlcluster.backup.plan import text_of
 from mysqlcluster.gtid import GtidSet
 from tests.backup.archivers import Archiver, in_directory
