@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,7 +16,11 @@ from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.base_image import REPOSITORY, run
+from tests.node.measurements import Measurements
 from tests.node.operator_images import OperatorImage
+
+RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
+"""The label of a namespace whose Pods follow the restricted Pod Security Standard."""
 
 _WITHIN = 120.0
 """Seconds until a Pod of a busy machine is expected to be ready."""
@@ -149,6 +155,28 @@ class Installed:
         since = max(since, self.since)
         refused = (one for one in self.node.audit_events(user=self.user) if one.code == 403)
         return [f"{one.verb} {one.uri}" for one in refused if one.received.timestamp() >= since]
+
+
+@contextmanager
+def installed(node: RealNode, title: str, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
+    """Install an operator in a namespace with the restricted policy, measure its start, and delete it at the end.
+
+    Args:
+        node: The cluster, which has the image of the operator.
+        title: The name of the operator in the rows of the measurements.
+        shipped: The artefacts of the operator.
+        measurements: The measured values of the run.
+    """
+    began = time.time()
+    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
+    node.kubectl("label", "namespace", shipped.namespace, RESTRICTED)
+    found = Installed(node, shipped.name, shipped.namespace, since=began)
+    found.wait_available()
+    measurements.seconds(f"{title}: apply of install.yaml until available", time.time() - began, 4)
+    process = found.process(found.leader())
+    measurements.seconds(f"{title}: start of the container until leader", found.led_since() - process.started, 1)
+    yield found
+    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
 
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:

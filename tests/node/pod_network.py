@@ -16,15 +16,17 @@ _CHUNK_BYTES = 1 << 16
 
 
 class PodNetwork:
-    """Opens connections inside the network namespace of a node; `close` ends the threads."""
+    """Opens connections inside the network namespace of a node; `close` ends the threads and what `forward` started."""
 
     def __init__(self, node: RealNode) -> None:
         first = node.namespaces.first_process
         self._node = node
+        self._forwarded = contextlib.ExitStack()
         # A network namespace belongs to a thread; a socket keeps the one in which it was created.
         self._threads = ThreadPoolExecutor(max_workers=8, initializer=enter_network, initargs=(first,))
 
     def close(self) -> None:
+        self._forwarded.close()
         self._threads.shutdown()
 
     def connect(self, host: str, port: int) -> socket.socket:
@@ -48,6 +50,10 @@ class PodNetwork:
         if service is None:
             raise LookupError(f"there is no Service {namespace}/{name}")
         return service["spec"]["clusterIP"]
+
+    def forward(self, address: Callable[[], str], port: int) -> tuple[str, int]:
+        """Return a local host and port like `forwarded`, until `close`."""
+        return self._forwarded.enter_context(self.forwarded(address, port))
 
     @contextlib.contextmanager
     def forwarded(self, address: Callable[[], str], port: int) -> Generator[tuple[str, int]]:

@@ -10,7 +10,7 @@ import pytest
 from steersman.testing.controlplane_cluster import KubectlError
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
-from tests.node.installation import Installed, Package, package
+from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
 from tests.node.operator_images import OperatorImage, operator_image
@@ -34,22 +34,12 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
 
 
 @pytest.fixture(scope="module")
-def shipped(image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Package:
-    return package("helloapp", tmp_path_factory.mktemp("helloapp"), image)
-
-
-@pytest.fixture(scope="module")
-def operator(node: RealNode, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
-    began = time.time()
-    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
-    node.kubectl("label", "namespace", shipped.namespace, "pod-security.kubernetes.io/enforce=restricted")
-    found = Installed(node, shipped.name, shipped.namespace)
-    found.wait_available()
-    measurements.seconds("HelloApp: apply of install.yaml until available", time.time() - began, 4)
-    process = found.process(found.leader())
-    measurements.seconds("HelloApp: start of the container until leader", found.led_since() - process.started, 1)
-    yield found
-    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+def operator(
+    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+) -> Iterator[Installed]:
+    shipped = package("helloapp", tmp_path_factory.mktemp("helloapp"), image)
+    with installed(node, "HelloApp", shipped, measurements) as found:
+        yield found
 
 
 def test_an_application_becomes_a_deployment_whose_pods_run(

@@ -10,14 +10,14 @@ import pytest
 from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from tests.node.base_image import REPOSITORY
-from tests.node.installation import Installed, Package, package
+from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
 from tests.node.server_images import database_image
-from tests.node.volumes import add_volumes, remove_volumes
+from tests.node.volumes import namespace_with_volumes
 
 pytestmark = pytest.mark.node
 
@@ -27,25 +27,22 @@ _SAMPLE = REPOSITORY / "operators/mysqlcluster/config/samples/database_v1alpha1_
 _NAMESPACE = "shop"
 _VOLUMES = 12
 _PORT = 3306
-_RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
 class NodeTier:
     """The tier of the scenarios for a real node."""
 
-    def __init__(self, node: RealNode, network: PodNetwork, stack: contextlib.ExitStack) -> None:
+    def __init__(self, node: RealNode, network: PodNetwork) -> None:
         self.cluster = node
         self._network = network
-        self._stack = stack
         self._primaries: dict[str, tuple[str, int]] = {}
 
     def primary_address(self, name: str) -> tuple[str, int]:
         """Return an address that leads to the Service of the primary."""
         if name not in self._primaries:
-            forwarding = self._network.forwarded(
+            self._primaries[name] = self._network.forward(
                 lambda: self._network.service_address(_NAMESPACE, f"{name}-primary"), _PORT
             )
-            self._primaries[name] = self._stack.enter_context(forwarding)
         return self._primaries[name]
 
     def member_address(self, pod: str) -> contextlib.AbstractContextManager[tuple[str, int]]:
@@ -82,35 +79,18 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
 
 
 @pytest.fixture(scope="module")
-def shipped(image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Package:
-    return package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)
-
-
-@pytest.fixture(scope="module")
-def operator(node: RealNode, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
-    began = time.time()
-    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
-    node.kubectl("label", "namespace", shipped.namespace, _RESTRICTED)
-    found = Installed(node, shipped.name, shipped.namespace)
-    found.wait_available()
-    measurements.seconds("MySQLCluster: apply of install.yaml until available", time.time() - began, 4)
-    process = found.process(found.leader())
-    measurements.seconds("MySQLCluster: start of the container until leader", found.led_since() - process.started, 1)
-    yield found
-    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+def operator(
+    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+) -> Iterator[Installed]:
+    shipped = package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)
+    with installed(node, "MySQLCluster", shipped, measurements) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def tier(node: RealNode, operator: Installed) -> Iterator[NodeTier]:
-    add_volumes(node, "database", _VOLUMES)
-    node.create_namespace(_NAMESPACE)
-    node.kubectl("label", "namespace", _NAMESPACE, _RESTRICTED)
-    with node.test(_NAMESPACE), contextlib.ExitStack() as stack:
-        network = PodNetwork(node)
-        stack.callback(network.close)
-        yield NodeTier(node, network, stack)
-    node.kubectl("delete", "namespace", _NAMESPACE, "--wait=true", timeout=180)
-    remove_volumes(node, "database", _VOLUMES)
+    with namespace_with_volumes(node, _NAMESPACE, _VOLUMES) as network:
+        yield NodeTier(node, network)
 
 
 @pytest.fixture(scope="module")

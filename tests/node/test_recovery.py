@@ -15,7 +15,7 @@ import pytest
 
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
-from tests.node.installation import Installed, package
+from tests.node.installation import Installed, installed, package
 from tests.node.leadership import (
     Changes,
     credential,
@@ -48,11 +48,8 @@ def operator(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     image = operator_image("helloapp")
     node.import_images(image.archive)
     shipped = package("helloapp", tmp_path_factory.mktemp("recovery"), image)
-    found = Installed(node, shipped.name, shipped.namespace, since=time.time())
-    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
-    found.wait_available()
-    yield found
-    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+    with installed(node, "HelloApp", shipped, Measurements()) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

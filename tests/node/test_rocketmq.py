@@ -13,14 +13,14 @@ from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.base_image import REPOSITORY
-from tests.node.installation import Installed, Package, package
+from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
 from tests.node.server_images import rocketmq_image
-from tests.node.volumes import add_volumes, remove_volumes
+from tests.node.volumes import namespace_with_volumes
 
 pytestmark = pytest.mark.node
 
@@ -32,7 +32,6 @@ _SAMPLES = REPOSITORY / "operators/rocketmq/config/samples"
 _VERSION = "5.5.0"
 _SERVERS = ("nameserver", "broker", "controller", "proxy")
 _VOLUMES = 16
-_RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 _CONSOLES = "consoles.rocketmq.daocloud.io"
 _BROKER_PODS = "rocketmq.daocloud.io/broker=mq"
 
@@ -40,25 +39,22 @@ _BROKER_PODS = "rocketmq.daocloud.io/broker=mq"
 class NodeTier:
     """The tier of the scenarios for a real node."""
 
-    def __init__(self, node: RealNode, network: PodNetwork, stack: contextlib.ExitStack) -> None:
+    def __init__(self, node: RealNode, network: PodNetwork) -> None:
         self.cluster = node
         self._network = network
-        self._stack = stack
         self._ports: dict[str, str] = {}
 
     def ports(self, address: str) -> str:
         """Return an address of this machine that leads to HOST:PORT; HOST is the name or the address of a Pod."""
         if address not in self._ports:
             host, _, port = address.rpartition(":")
-            forwarding = self._network.forwarded(self._host(host), int(port))
-            self._ports[address] = "{}:{}".format(*self._stack.enter_context(forwarding))
+            self._ports[address] = "{}:{}".format(*self._network.forward(self._host(host), int(port)))
         return self._ports[address]
 
     def service(self, name: str, port: int) -> tuple[str, int]:
         """Return an address of this machine that leads to a Service."""
         namespace = self.cluster.namespace
-        forwarding = self._network.forwarded(lambda: self._network.service_address(namespace, name), port)
-        return self._stack.enter_context(forwarding)
+        return self._network.forward(lambda: self._network.service_address(namespace, name), port)
 
     @contextlib.contextmanager
     def pause(self, pod: str) -> Iterator[None]:
@@ -113,22 +109,12 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
 
 
 @pytest.fixture(scope="module")
-def shipped(image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Package:
-    return package("rocketmq", tmp_path_factory.mktemp("rocketmq"), image)
-
-
-@pytest.fixture(scope="module")
-def operator(node: RealNode, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
-    began = time.time()
-    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
-    node.kubectl("label", "namespace", shipped.namespace, _RESTRICTED)
-    found = Installed(node, shipped.name, shipped.namespace)
-    found.wait_available()
-    measurements.seconds("RocketMQ: apply of install.yaml until available", time.time() - began, 4)
-    process = found.process(found.leader())
-    measurements.seconds("RocketMQ: start of the container until leader", found.led_since() - process.started, 1)
-    yield found
-    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+def operator(
+    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+) -> Iterator[Installed]:
+    shipped = package("rocketmq", tmp_path_factory.mktemp("rocketmq"), image)
+    with installed(node, "RocketMQ", shipped, measurements) as found:
+        yield found
 
 
 @pytest.fixture(scope="module", params=["DLEDGER", "CONTROLLER"])
@@ -138,16 +124,8 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def tier(node: RealNode, operator: Installed, mode: str) -> Iterator[NodeTier]:
-    name = f"queues-{mode.lower()}"
-    add_volumes(node, name, _VOLUMES)
-    node.create_namespace(name)
-    node.kubectl("label", "namespace", name, _RESTRICTED)
-    with node.test(name), contextlib.ExitStack() as stack:
-        network = PodNetwork(node)
-        stack.callback(network.close)
-        yield NodeTier(node, network, stack)
-    node.kubectl("delete", "namespace", name, "--wait=true", timeout=180)
-    remove_volumes(node, name, _VOLUMES)
+    with namespace_with_volumes(node, f"queues-{mode.lower()}", _VOLUMES) as network:
+        yield NodeTier(node, network)
 
 
 @pytest.fixture(scope="module")

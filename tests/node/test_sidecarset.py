@@ -13,7 +13,7 @@ from steersman.testing.controlplane_http import CallError, Unreachable
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
-from tests.node.installation import Installed, package
+from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.operator_images import operator_image
 
@@ -87,16 +87,11 @@ def operator(
     node.import_images(image.archive)
     measurements.megabytes("SidecarSet: image above its base", image.bytes_above_base, 60)
     shipped = package("sidecarset", tmp_path_factory.mktemp("sidecarset"), image, "--replicas=2")
-    began = time.time()
-    node.kubectl("apply", "--server-side", "-f", str(shipped.install))
-    found = Installed(node, shipped.name, shipped.namespace)
-    found.wait_available()
-    measurements.seconds("SidecarSet: apply of install.yaml until two replicas are available", time.time() - began)
-    # The webhooks answer when the operator has put its authority into their configurations.
-    eventually(lambda: node.apply(_SET), within=60, what="a SidecarSet that its webhooks admit")
-    yield found
-    node.delete("sidecarsets.apps.kruise.io", "second-container", wait=True)
-    node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+    with installed(node, "SidecarSet, two replicas", shipped, measurements) as found:
+        # The webhooks answer when the operator has put its authority into their configurations.
+        eventually(lambda: node.apply(_SET), within=60, what="a SidecarSet that its webhooks admit")
+        yield found
+        node.delete("sidecarsets.apps.kruise.io", "second-container", wait=True)
 
 
 def test_a_pod_runs_with_its_injected_container(node: RealNode, operator: Installed, namespace: str) -> None:

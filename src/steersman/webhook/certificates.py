@@ -226,7 +226,9 @@ class CertificateManager:
                 self._parsed = data, None, problem
         return secret, *self._parsed[1:]
 
-    async def _decide(self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None) -> Action:
+    async def _decide(
+        self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None
+    ) -> Action:
         loop_time = asyncio.get_running_loop().time()
         state = kept.state if kept is not None else None
         carried: timedelta | None = None

@@ -29,7 +29,7 @@ from mysqlcluster.agent.api import Handler, bears_token
 from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.backup.archive import Archive
 from mysqlcluster.backup.archiver_settings import ArchiverSettings, archive_of, load_archiver_settings, read_token
-from mysqlcluster.backup.catalog import BackupManifest, CatalogError
+from mysqlcluster.backup.catalog import CatalogError
 from mysqlcluster.backup.follower import Follower
 from mysqlcluster.backup.jobs import JobBusyError, Jobs
 from mysqlcluster.backup.members import Members

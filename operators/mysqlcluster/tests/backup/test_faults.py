@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mysqlcluster.backup.protocol import TakeBackup
 from mysqlcluster.backup.plan import text_of
+from mysqlcluster.backup.protocol import TakeBackup
 from mysqlcluster.gtid import GtidSet
 from tests.backup.archivers import Archiver, in_directory
 from tests.backup.test_restore import archiver_of, restored, writing

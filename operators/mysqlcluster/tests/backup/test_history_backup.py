@@ -14,9 +14,9 @@ import pytest
 
 from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackupStatus
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MemberStatus, MySQLClusterStatus
-from mysqlcluster.backup.protocol import Follow
 from mysqlcluster.backup.lifecycle import ENDED, Facts, advance
 from mysqlcluster.backup.positions import covers, parse_position
+from mysqlcluster.backup.protocol import Follow
 from mysqlcluster.backup.setup import member_to_read
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.status import role_of

@@ -10,8 +10,8 @@ from steersman import ObjectMeta
 from mysqlcluster.api.database.v1alpha1.mysqlbackup_types import MySQLBackup, MySQLBackupSpec, MySQLBackupStatus
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MemberStatus, MySQLClusterStatus
 from mysqlcluster.backup.catalog import BackupManifest
-from mysqlcluster.backup.protocol import ArchiverState, JobFailure, RunningJob, TakeBackup, VerifyBackup
 from mysqlcluster.backup.lifecycle import Facts, advance, surplus
+from mysqlcluster.backup.protocol import ArchiverState, JobFailure, RunningJob, TakeBackup, VerifyBackup
 from mysqlcluster.backup.schedules import ScheduleError, due, name_at
 from mysqlcluster.backup.setup import member_to_read
 
