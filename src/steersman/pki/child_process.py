@@ -58,7 +58,7 @@ def _serve() -> None:
     function, args, kwargs = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the parent process
     try:
         answer = None, function(*args, **kwargs)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the parent process raises it
         answer = error, None
     sys.stdout.buffer.write(pickle.dumps(answer))
 

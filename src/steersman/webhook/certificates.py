@@ -224,7 +224,8 @@ class CertificateManager:
                 self._parsed = data, await call_without_loading_cryptography(keys_of, {"data": data}), None
             except CertificateSecretError as problem:
                 self._parsed = data, None, problem
-        return secret, *self._parsed[1:]
+        _, keys, damaged = self._parsed
+        return secret, keys, damaged
 
     async def _decide(
         self, secret: Dynamic | None, kept: Keys | None, observation: list[Configuration] | None
