@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from rocketmq.brokers.settings import is_applied
 from rocketmq.remoting import (
     BrokerAdmin,
     Connection,
@@ -150,6 +151,17 @@ async def test_a_setting_that_is_changed_live_is_read_back(broker):
     config = await broker.config()
     assert config["fileReservedTime"] == "31"
     assert config["msgTraceTopicName"] == "with space=and:signs"
+
+
+async def test_a_broker_ignores_a_value_of_another_type_and_reports_a_value_in_its_own_form(broker):
+    await broker.update_config({"fileReservedTime": "36"})
+    await broker.update_config(
+        {"fileReservedTime": "a day", "autoCreateTopicEnable": "TRUE", "maxMessageSize": "065536"}
+    )
+    found = await broker.config()
+    assert found["fileReservedTime"] == "36"
+    assert is_applied("TRUE", found["autoCreateTopicEnable"])
+    assert is_applied("065536", found["maxMessageSize"])
 
 
 async def test_admin_commands_start_no_process(name_server, broker):
