@@ -20,18 +20,16 @@ WITHOUT: Final = {
     "ExistingCluster",
     "Explored",
     "Forwarding",
-    "Job",
+    "Job",  # of explorations, as difference
     "NoProgressError",
     "Raw",
     "SequenceFailure",  # of generated sequences of changes
-    "Request",  # of explorations, as Job, explore and difference
     "SimulatedOperator",
     "UndecodableItem",
     "WriteEnded",
     "WriteGate",
     "WriteObserver",
     "difference",
-    "explore",
     "to_self",
 }
 """Names that only annotations and the internals of other parts use."""

@@ -364,6 +364,13 @@ class QueueState(Generic[K]):
         """Return the earliest time at which a failed key is retried; infinity without one."""
         return min((item.schedule.retry_at for item in self._items.values() if item.schedule is not None), default=inf)
 
+    def scheduled(self) -> list[K]:
+        """Return the keys that are retried, requeued or added at a later time."""
+        return [
+            item.key for item in self._items.values()
+            if (known := item.schedule) is not None and min(known.retry_at, known.requeue_at, known.add_at) < inf
+        ]  # fmt: skip
+
     def failures(self, key: K) -> int:
         """Return the number of failures of `key` in a row."""
         item = self._items.get(key)

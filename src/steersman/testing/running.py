@@ -100,6 +100,14 @@ class ObservedReplica(Replica):
         return found
 
     @property
+    def scheduled(self) -> tuple[str, ...]:
+        """Return the keys that are reconciled later, with their controllers."""
+        if self._controllers is None:
+            return ()
+        controllers = [running.controller for running in self._controllers.controllers]
+        return tuple(sorted(f"{one.name} {key}" for one in controllers for key in one.queue.state.scheduled()))
+
+    @property
     def retries_in(self) -> float:
         """Return the seconds until the next retry of a failed key; infinity without one."""
         if self._controllers is None:

@@ -68,6 +68,8 @@ class SimulatedOperator:
         wrap: Callable[[InProcessTransport], Transport] = lambda transport: transport,
         recorder: Recorder | None = None,
     ) -> None:
+        self.operator = operator
+        """The operator, with its own functions."""
         self.user = user
         self.recorder = recorder or Recorder()
         self._stop = asyncio.Event()
@@ -135,6 +137,11 @@ class SimulatedOperator:
     def retries_in(self) -> float:
         """Seconds until the next retry of a failed reconcile; infinity without one."""
         return self._replica.retries_in
+
+    @property
+    def scheduled(self) -> tuple[str, ...]:
+        """The keys that it will reconcile later, with their controllers."""
+        return self._replica.scheduled
 
     @property
     def standby(self) -> bool:

@@ -126,5 +126,5 @@ def test_controllers_end_as_without_faults(life: str, perturb: tuple[str, ...]) 
 @pytest.mark.parametrize(("life", "plan"), REGRESSIONS)
 def test_a_plan_that_found_a_bug_passes(life: str, plan: str) -> None:
     _, outcome, found = replay(exploration(life).request(), Plan.read(plan))
-    assert outcome.struck
+    assert outcome.injected
     assert found == []

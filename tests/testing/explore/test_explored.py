@@ -73,7 +73,7 @@ def test_late_and_missed_events_arrive_by_the_next_quiet_moment(kind: str, fate:
 def test_a_restarted_operator_can_see_the_past() -> None:
     outcome = run("past:W2..W1")
     assert any("sees revision" in mark.text for mark in outcome.trace.marks)
-    assert outcome.struck
+    assert outcome.injected
 
 
 def test_one_seed_gives_one_trace() -> None:

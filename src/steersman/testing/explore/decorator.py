@@ -6,18 +6,22 @@ import functools
 import inspect
 import os
 import re
+import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from steersman.operator.settings.values import parse_duration
 from steersman.testing.explore.exploration import DEFAULT_PERTURB, Compare, Exploration, Failure, Request, explore
+from steersman.testing.explore.forks import forks
 from steersman.testing.explore.observation import Invariant
 from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.page import page
 from steersman.testing.explore.plans import Plan
 from steersman.testing.explore.report import failure_text, replay_command
 from steersman.testing.explore.running import Job, Scenario
+from steersman.testing.explore.separate import SeparateError, explore_separately, importable
 
 __all__ = ["ALL_VARIABLE", "PLAN_VARIABLE", "Explored", "ExploredError", "explored", "thorough"]
 
@@ -35,6 +39,34 @@ I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
 
 class ExploredError(AssertionError):
     """The operator does not survive a plan; the message has the plan, the findings and the way to replay it."""
+
+
+class Progress:
+    """Writes a line about an exploration every ten seconds, if explorations of minutes are turned on.
+
+    Args:
+        name: The name of the test.
+    """
+
+    INTERVAL_SECONDS = 10.0
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._shown = thorough()
+        self._next = time.monotonic() + self.INTERVAL_SECONDS
+
+    def __call__(self, result: Exploration, share: float) -> None:
+        """Write the line, if it is time.
+
+        Args:
+            result: The exploration so far.
+            share: The finished share of the plans or of the budget, whichever is greater.
+        """
+        if self._shown and time.monotonic() >= self._next:
+            self._next = time.monotonic() + self.INTERVAL_SECONDS
+            failed = f", {len(result.failures)} failed" if result.failures else ""
+            sys.stderr.write(f"{self._name}: {share:.0%}, {result.runs} runs, {result.cpu:.0f} s of CPU{failed}\n")
+            sys.stderr.flush()
 
 
 class Explored:
@@ -82,9 +114,23 @@ class Explored:
         )
 
     def explore(self, **fixtures: Any) -> Exploration:
-        """Explore the scenario and return the result, with or without failures."""
-        self.last = explore(self.request(fixtures=fixtures))
+        """Explore the scenario and return the result, with or without failures.
+
+        A process with threads cannot fork, so the test is then explored in a separate process that imports it.
+        """
+        self.last = self._explored_separately(fixtures) or explore(
+            self.request(fixtures=fixtures), progress=Progress(self.scenario.__qualname__)
+        )
         return self.last
+
+    def _explored_separately(self, fixtures: dict[str, Any]) -> Exploration | None:
+        """Return the result of a separate process; `None` if this process can fork or the test cannot be imported."""
+        if forks() or not hasattr(os, "fork") or (place := importable(self)) is None:
+            return None
+        try:
+            return explore_separately(place, fixtures)
+        except SeparateError:
+            return None
 
     def __call__(self, **fixtures: Any) -> None:
         """Explore the scenario; raises `ExploredError` if a plan has findings."""
@@ -130,6 +176,7 @@ def explored(
     jobs: int = 0,
     stop_at: int = 1,
     external: bool = False,
+    to_end: bool = False,
     long: bool = False,
     cluster: dict[str, Any] | None = None,
     **run: float,
@@ -149,6 +196,7 @@ def explored(
         jobs: The number of runs at a time; by default the number of processors.
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster, so that writes without effect matter.
+        to_end: Whether each run continues to the end of the scenario when it has the state of the reference.
         long: Whether the test is skipped unless the environment variable STEERSMAN_EXPLORE_ALL is set, because it
             takes as many minutes as its budget allows.
         cluster: Options of `Simulation.start`.
@@ -160,7 +208,7 @@ def explored(
     options: dict[str, Any] = {
         "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
         "ignore": tuple(ignore), "mask": tuple(mask), "jobs": jobs, "stop_at": stop_at,
-        "external": external, "cluster": cluster or {}, **run,
+        "external": external, "to_end": to_end, "cluster": cluster or {}, **run,
     }  # fmt: skip
 
     def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from steersman.testing.explore.forks import Branches
 from steersman.testing.explore.plans import Fault, Plan
 from steersman.testing.explore.trace import EventRecord, Trace, WriteRecord
 
@@ -55,15 +56,20 @@ class Director:
         trace: Receives the records.
         processes: The processes of the operator.
         clock: Returns the virtual time in seconds.
+        branches: Begins other plans at the points of this run.
     """
 
-    def __init__(self, plan: Plan, trace: Trace, processes: Processes, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, plan: Plan, trace: Trace, processes: Processes, clock: Callable[[], float],
+        branches: Branches | None = None,
+    ) -> None:  # fmt: skip
+        self.plan = plan
         self.trace = trace
         self.phase = 1
         """The number of the `settled()` that comes next."""
         self._clock = clock
         self._processes = processes
-        self._by_point = {point: [f for f in plan.faults if f.at == point] for point in {f.at for f in plan.faults}}
+        self._branches = branches
         self._left = list(plan.faults)
         self._late: dict[str, Fault] = {}
         """Late resources, with the fault of each."""
@@ -73,9 +79,18 @@ class Director:
         self._views: list[View] = []
 
     @property
-    def struck(self) -> bool:
-        """Whether all faults of the plan have happened."""
+    def injected(self) -> bool:
+        """Whether all faults of the plan have been injected."""
         return not self._left
+
+    def _reached(self, point: str) -> list[Fault]:
+        """Return the faults to inject at a point. In a fork that begins here, these are those of its plan."""
+        if self._branches is not None and (plan := self._branches.reach(point)) is not None:
+            self.plan, self._left, self._branches = plan, list(plan.faults), None
+        found = [fault for fault in self._left if fault.at == point]
+        for fault in found:
+            self._left.remove(fault)
+        return found
 
     @property
     def late(self) -> bool:
@@ -99,10 +114,9 @@ class Director:
         self.trace.writes.append(write)
         write.number = len(self.trace.writes)
         self._processes.wrote(write.target)
-        found = self._by_point.get(f"W{write.number}")
+        found = self._reached(f"W{write.number}")
         fault = found[0] if found else None
         if fault is not None:
-            self._left.remove(fault)
             write.fault = fault.kind
             if fault.kind == "crash-before":
                 self._processes.crash(write.process, returns=True)
@@ -142,8 +156,7 @@ class Director:
         counted = type in ("ADDED", "MODIFIED", "DELETED")
         if counted:
             number = len(self.trace.events) + 1
-            for fault in self._by_point.get(f"E{number}", ()):
-                self._left.remove(fault)
+            for fault in self._reached(f"E{number}"):
                 self._late.setdefault(view.resource, fault)
         late = self._late.get(view.resource)
         behind = self._past is not None and view.process == self._past_process
@@ -192,8 +205,7 @@ class Director:
         Args:
             processes: The processes of the operator that run.
         """
-        for fault in self._by_point.get(f"S{self.phase}", ()):
-            self._left.remove(fault)
+        for fault in self._reached(f"S{self.phase}"):
             self._absent = fault
             for process in processes:
                 self._processes.crash(process, returns=False)

@@ -6,9 +6,10 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Final, cast
 
 from steersman.testing.explore.findings import Finding
@@ -16,6 +17,7 @@ from steersman.testing.explore.planning import Pruned, candidates
 from steersman.testing.explore.plans import Fault, Plan
 from steersman.testing.explore.running import Job, Outcome, Runner, Scenario
 from steersman.testing.explore.state import NormalState, difference, name_pattern
+from steersman.testing.explore.trace import Trace
 
 __all__ = ["DEFAULT_PERTURB", "Exploration", "Failure", "Request", "Trial", "explore", "later_runner", "replay"]
 
@@ -45,6 +47,7 @@ class Request:
         jobs: The number of runs at a time.
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster.
+        to_end: Whether each run continues to the end of the scenario when it has the state of the reference.
     """
 
     job: Job
@@ -57,6 +60,7 @@ class Request:
     jobs: int = 0
     stop_at: int = 1
     external: bool = False
+    to_end: bool = False
 
 
 @dataclass(slots=True)
@@ -84,6 +88,8 @@ class Exploration:
     left: int = 0
     """The number of plans that the budget did not allow, without pairs."""
     runs: int = 0
+    converged: int = 0
+    """Runs that were ended early, because they had the state of the reference."""
     cpu: float = 0.0
     seconds: float = 0.0
 
@@ -99,6 +105,7 @@ class Exploration:
         """Return the result as JSON values."""
         return {
             "runs": self.runs,
+            "endedEarly": self.converged,
             "cpuSeconds": round(self.cpu, 3),
             "seconds": round(self.seconds, 3),
             "cpuMillisecondsPerRun": round(1000 * self.cpu / self.runs, 1) if self.runs else None,
@@ -213,6 +220,8 @@ class _Seed:
         self._progress = progress
         self._began = began
         self._volatile: _Volatile | None = None
+        self._ends: dict[Fault, dict[str, int]] = {}
+        """For a fault alone: the writes and events of its run until it had the state of the reference."""
         self.reference = Outcome(Plan(), seed)
 
     def explore(self) -> None:
@@ -229,11 +238,29 @@ class _Seed:
             plans, pairs = found.plans, found.pairs
             result.pruned += found.pruned
         if self._run_all(plans, within=True) and not request.plans:
-            self._run_all(pairs, within=False)
+            self._run_all(self._distinct(pairs), within=False)
+
+    def _distinct(self, pairs: Iterable[Plan]) -> list[Plan]:
+        """Return the pairs of faults of which the second one follows before the run has the state of the reference.
+
+        Otherwise the rest of the run is that of a plan with the second fault alone, which has been run.
+        """
+        found: list[Plan] = []
+        for pair in pairs:
+            first, second = sorted(pair.faults, key=lambda fault: _time_of(fault, self.reference.trace))
+            times = {_time_of(fault, self.reference.trace) for fault in pair.faults}
+            end = self._ends.get(first)
+            if end is not None and len(times) == 2 and int(second.at[1:]) > end[second.at[0]]:
+                self._result.pruned.append(Pruned(pair, "equal to a plan with one fault"))
+            else:
+                found.append(pair)
+        return found
 
     def refer(self) -> Outcome:
         """Run the reference, and return its outcome."""
         self.reference = self._counted(self._runner.run(Plan()))
+        if not self._request.to_end:
+            self._runner.converge(self.reference)
         return self.reference
 
     def end_differences(self, expected: Outcome) -> list[str]:
@@ -245,12 +272,25 @@ class _Seed:
 
     def first_failure(self, plans: Sequence[Plan]) -> Failure | None:
         """Run plans until one fails, and return the failure with its smallest plan."""
-        for plan in plans:
-            outcome = self._counted(self._runner.run(plan))
-            self._result.cover(plan)
-            if findings := self.judge(outcome):
-                return self._shrunk(Failure(plan, self._seed, findings, outcome, self.reference))
+        if not self._request.to_end:
+            self._runner.converge(self.reference)
+        with closing(self._runs(plans, jobs=1)) as runs:
+            for outcome in runs:
+                self._result.cover(outcome.plan)
+                if findings := self.judge(outcome):
+                    return self._shrunk(Failure(outcome.plan, self._seed, findings, outcome, self.reference))
         return None
+
+    def _runs(self, plans: Iterable[Plan], *, jobs: int) -> Generator[Outcome]:
+        """Yield the outcomes of plans, and count their CPU time."""
+        runner = self._runner
+        try:
+            with closing(runner.run_all(plans, jobs=jobs)) as runs:
+                for outcome in runs:
+                    yield self._counted(outcome)
+        finally:
+            self._result.cpu += runner.reference_cpu
+            runner.reference_cpu = 0.0
 
     def judge(self, outcome: Outcome) -> list[Finding]:
         """Return the findings of a run, without the allowed ones."""
@@ -292,15 +332,18 @@ class _Seed:
 
         first = len(result.failures)
         try:
-            with closing(self._runner.run_all(some(), jobs=jobs)) as runs:
+            with closing(self._runs(some(), jobs=jobs)) as runs:
                 for outcome in runs:
                     done += 1
-                    self._counted(outcome)
                     result.cover(outcome.plan)
+                    if outcome.converged and len(outcome.plan.faults) == 1:
+                        self._ends[outcome.plan.faults[0]] = {
+                            "W": len(outcome.trace.writes), "E": len(outcome.trace.events),
+                        }  # fmt: skip
                     if (findings := self.judge(outcome)) and len(result.failures) < first + _MAX_FAILURES:
                         result.failures.append(Failure(outcome.plan, self._seed, findings, outcome, self.reference))
                     self._progress(result, self._share(done, len(plans)))
-                    if len(result.failures) >= request.stop_at:
+                    if len(result.failures) >= request.stop_at or self.spent >= 1.0:
                         break
             for index in range(first, len(result.failures)):
                 result.failures[index] = self._shrunk(result.failures[index])
@@ -336,6 +379,7 @@ class _Seed:
 
     def _counted(self, outcome: Outcome) -> Outcome:
         self._result.runs += 1
+        self._result.converged += outcome.converged > 0
         self._result.cpu += outcome.cpu
         return outcome
 
@@ -354,6 +398,13 @@ class _Seed:
             pairs = zip((*self.reference.states, self.reference.end), (*second.states, second.end), strict=False)
             self._volatile = _Volatile.of([(one, two) for one, two in pairs if one is not None and two is not None])
         return self._volatile
+
+
+def _time_of(fault: Fault, trace: Trace) -> float:
+    """Return the time at which a run without faults reaches the point of a fault; infinity if it does not."""
+    records = trace.writes if fault.at[0] == "W" else trace.events
+    number = int(fault.at[1:])
+    return records[number - 1].at if number <= len(records) else inf
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:

@@ -103,6 +103,8 @@ def coverage_text(result: Exploration) -> str:
     tried = ", ".join(f"{n} {kind}" for kind, n in sorted(result.tried.items())) or "none"
     per_run = 1000 * result.cpu / result.runs if result.runs else 0.0
     lines = [f"{result.runs} runs in {result.seconds:.1f} s, {per_run:.0f} ms of CPU each; tried: {tried}"]
+    if result.converged:
+        lines.append(f"{result.converged} runs ended early, in a state of the reference")
     if reasons:
         lines.append("pruned: " + ", ".join(f"{n} ({reason})" for reason, n in sorted(reasons.items())))
     if result.left:

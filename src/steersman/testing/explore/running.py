@@ -1,7 +1,7 @@
 """Runs of a scenario: the cluster starts once, and each run is a fork of it, so that runs share nothing.
 
-If the system cannot fork, or the process has threads, each run starts a separate cluster. This takes longer and has the
-same results.
+The plans of an exploration begin as forks of a run of the reference, at the point of their first fault. If the system
+cannot fork, or the process has threads, each run starts a separate cluster. This takes longer and has the same results.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import gc
 import logging
 import os
 import pickle
-import selectors
 import signal
-import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, Self
 
+from steersman.testing.explore.checkpoints import Checkpoint, ConvergedError
 from steersman.testing.explore.findings import Finding, leaks, undone
+from steersman.testing.explore.forks import MAX_RUN_CPU_SECONDS, Branches, Ended, Forks, forks, send
 from steersman.testing.explore.loop import ProcessLoop, in_process
 from steersman.testing.explore.observation import SCENARIO, Invariant
 from steersman.testing.explore.options import RunOptions
@@ -34,14 +35,14 @@ from steersman.testing.explore.trace import Trace
 from steersman.testing.loop import DeadlockError, NoProgressError
 from steersman.testing.simulation import Simulation
 
-__all__ = ["Job", "Outcome", "Runner", "Scenario", "forks"]
+__all__ = ["Job", "Outcome", "Runner", "Scenario"]
 
 Scenario = Callable[[ScenarioRun], Awaitable[None]]
 
 MAX_STEPS: Final = 200_000
 """Iterations of the event loop at one virtual time after which a run counts as a hot loop."""
-MAX_RUN_CPU_SECONDS: Final = 60
-"""CPU seconds after which a run is ended."""
+BATCH_PLANS: Final = 64
+"""Plans that begin as forks of one run of the reference."""
 
 
 @dataclass(slots=True)
@@ -57,8 +58,12 @@ class Outcome:
     trace: Trace = field(default_factory=Trace)
     cpu: float = 0.0
     """CPU seconds of the run, without the start of the cluster."""
-    struck: bool = True
-    """Whether all faults of the plan happened."""
+    injected: bool = True
+    """Whether all faults of the plan were injected."""
+    checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
+    """The complete states at the ends of the steps, of a reference."""
+    converged: int = 0
+    """The step after which the run had the state of the reference and was ended; 0 if it ran to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +76,6 @@ class Job:
     invariants: tuple[Invariant, ...] = ()
     ignore: frozenset[str] = frozenset()
     mask: frozenset[str] = frozenset()
-
-
-def forks() -> bool:
-    """Return whether runs can be forks of this process."""
-    return hasattr(os, "fork") and threading.active_count() == 1
 
 
 class Runner:
@@ -97,6 +97,9 @@ class Runner:
         self._fork = forks()
         self._logs = ExitStack()
         self._prepared: set[str] = set()
+        self._reference: Outcome | None = None
+        self.reference_cpu = 0.0
+        """CPU seconds of the runs of the reference from which plans were forked."""
 
     def __enter__(self) -> Self:
         self._logs.enter_context(_without_logs())
@@ -112,94 +115,130 @@ class Runner:
         with self._logs:
             self._shut_down()
 
+    @property
+    def forks(self) -> bool:
+        """Whether runs are forks of this process."""
+        return self._fork
+
     def play(self, scenario: Scenario) -> None:
         """Play another scenario in later runs."""
         self._job = replace(self._job, scenario=scenario)
+        self._reference = None
+
+    def converge(self, reference: Outcome) -> None:
+        """End later runs when they have reached the state of a reference, and let plans begin as forks of it."""
+        self._reference = reference
 
     def run(self, plan: Plan) -> Outcome:
-        """Run one plan."""
-        return next(iter(self.run_all([plan], jobs=1)))
+        """Run one plan from the start of the scenario."""
+        if self._fork:
+            (outcome,) = self._forked([plan], 1)
+            return outcome
+        return self._alone(plan)
 
     def run_all(self, plans: Iterable[Plan], *, jobs: int) -> Generator[Outcome]:
         """Yield the outcomes of plans, in the order in which they end.
 
         Args:
-            plans: The plans, an iterable that is read when the next run can begin.
+            plans: The plans, an iterable that is read when the next runs can begin.
             jobs: The greatest number of runs at a time.
         """
         if not self._fork:
-            for plan in plans:
-                self._boot()
-                try:
-                    yield self._run(plan)
-                finally:
-                    self._shut_down()
-            return
-        yield from self._forked(iter(plans), jobs)
+            yield from map(self._alone, plans)
+        elif self._reference is None:
+            yield from self._forked(plans, jobs)
+        else:
+            rest = iter(plans)
+            while batch := list(islice(rest, BATCH_PLANS)):
+                done: set[Plan] = set()
+                with closing(self._branched(batch, jobs)) as runs:
+                    for outcome in runs:
+                        done.add(outcome.plan)
+                        yield outcome
+                # Plans whose points the reference does not reach, or where the operator has started threads.
+                yield from self._forked([plan for plan in batch if plan not in done], jobs)
 
-    def _forked(self, plans: Iterator[Plan], jobs: int) -> Iterator[Outcome]:
-        running: dict[int, tuple[int, Plan, bytearray]] = {}
-        with selectors.DefaultSelector() as selector:
-            try:
-                while True:
-                    while len(running) < jobs and (plan := next(plans, None)) is not None:
-                        pid, pipe = self._start(plan)
-                        running[pipe] = pid, plan, bytearray()
-                        selector.register(pipe, selectors.EVENT_READ)
-                    if not running:
-                        return
-                    for key, _ in selector.select():
-                        pipe = key.fd
-                        pid, plan, data = running[pipe]
-                        if chunk := os.read(pipe, 1 << 20):
-                            data += chunk
-                            continue
-                        selector.unregister(pipe)
-                        os.close(pipe)
-                        del running[pipe]
-                        _, status, usage = os.wait4(pid, 0)
-                        yield self._outcome(plan, bytes(data), status, usage.ru_utime + usage.ru_stime)
-            finally:
-                for pipe, (pid, _, _) in running.items():
-                    os.kill(pid, 9)
-                    os.waitpid(pid, 0)
-                    os.close(pipe)
+    def _forked(self, plans: Iterable[Plan], jobs: int) -> Iterator[Outcome]:
+        """Run each plan in a fork of this process, from the start of the scenario."""
+        rest, running = iter(plans), Forks(jobs)
+        try:
+            while True:
+                while not running.full and (plan := next(rest, None)) is not None:
+                    if (out := running.start(plan)) is not None:
+                        self._in_fork(plan, None, out)
+                if running.empty:
+                    return
+                yield self._outcome(running.wait())
+        finally:
+            running.close()
 
-    def _start(self, plan: Plan) -> tuple[int, int]:
-        reading, writing = os.pipe()
-        # Python ignores exceptions in callbacks around fork(), including KeyboardInterrupt.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        pid = os.fork()
-        if pid:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-            os.close(writing)
-            return pid, reading
+    def _branched(self, plans: Sequence[Plan], jobs: int) -> Generator[Outcome]:
+        """Run plans as forks of a fork that runs the reference."""
+        received: list[bytes] = []
+        running, cpu = Forks(1), 0.0
+        try:
+            if (out := running.start(Plan(), received.append)) is not None:
+                self._in_fork(Plan(), Branches(plans, jobs, out), out)
+            while not running.empty:
+                end = running.receive()
+                while received:
+                    ended: Ended = pickle.loads(received.pop(0))  # noqa: S301 - written by a fork of this process
+                    cpu += ended.cpu
+                    yield self._outcome(ended)
+                if end is not None:
+                    self.reference_cpu += end.cpu - cpu
+        finally:
+            if not running.empty:
+                self.reference_cpu += running.close() - cpu
+
+    def _in_fork(self, plan: Plan, branches: Branches | None, out: int) -> None:
+        """Run a plan, send the outcome, and end this process."""
         code = 1
         try:
-            os.close(reading)
+            if branches is not None:
+                os.setpgid(0, 0)
             _become_a_run()
-            data = pickle.dumps(self._survived(plan), protocol=5)
-            while data:
-                data = data[os.write(writing, data) :]
+            outcome = self._survived(plan, branches)
+            if branches is not None and not branches.plan.faults:
+                branches.finish()
+            else:
+                send(out if branches is None else branches.out, pickle.dumps(outcome, protocol=5))
             code = 0
         finally:
             os._exit(code)
 
-    def _survived(self, plan: Plan) -> Outcome:
+    def _survived(self, plan: Plan, branches: Branches | None) -> Outcome:
         try:
-            return self._run(plan)
+            return self._run(plan, branches)
         except BaseException as problem:  # noqa: BLE001 - the parent reports it
             text = "".join(traceback.format_exception(problem))
-            return Outcome(plan, self._seed, [Finding("scenario", text)])
+            return Outcome(plan if branches is None else branches.plan, self._seed, [Finding("scenario", text)])
 
-    def _outcome(self, plan: Plan, data: bytes, status: int, cpu: float) -> Outcome:
-        if data:
-            found: Outcome = pickle.loads(data)  # noqa: S301 - written by a fork of this process
-            found.cpu = cpu
+    def _outcome(self, ended: Ended) -> Outcome:
+        if ended.data:
+            found: Outcome = pickle.loads(ended.data)  # noqa: S301 - written by a fork of this process
+            found.cpu = ended.cpu
             self._prepare(found.trace)
-            return found
-        message = f"the run did not end within {MAX_RUN_CPU_SECONDS} s of CPU, or its process ended (status {status})"
-        return Outcome(plan, self._seed, [Finding("hot-loop", message)], cpu=cpu)
+            return self._completed(found)
+        message = (
+            f"the run did not end within {MAX_RUN_CPU_SECONDS} s of CPU, or its process ended (status {ended.status})"
+        )
+        return Outcome(ended.plan, self._seed, [Finding("hot-loop", message)], cpu=ended.cpu)
+
+    def _alone(self, plan: Plan) -> Outcome:
+        """Run a plan in this process, on a cluster of its own."""
+        self._boot()
+        try:
+            return self._completed(self._run(plan))
+        finally:
+            self._shut_down()
+
+    def _completed(self, outcome: Outcome) -> Outcome:
+        """Add the states of the reference to those of a run that was ended when it had converged."""
+        if outcome.converged and self._reference is not None:
+            outcome.states += self._reference.states[outcome.converged :]
+            outcome.end = self._reference.end
+        return outcome
 
     def _prepare(self, trace: Trace) -> None:
         """Let further forks begin with what this run had to prepare for the kinds that it used."""
@@ -232,21 +271,25 @@ class Runner:
         finally:
             loop.close()
 
-    def _run(self, plan: Plan) -> Outcome:
+    def _run(self, plan: Plan, branches: Branches | None = None) -> Outcome:
         assert self._loop is not None
         began = time.process_time()
-        outcome = self._loop.run_until_complete(self._live(plan))
+        outcome = self._loop.run_until_complete(self._live(plan, branches))
         outcome.cpu = time.process_time() - began
         return outcome
 
-    async def _live(self, plan: Plan) -> Outcome:
+    async def _live(self, plan: Plan, branches: Branches | None) -> Outcome:
         assert self._simulation is not None
         job = self._job
-        run = ScenarioRun(self._simulation, plan, job.options, job.invariants, job.ignore, job.mask)
+        expected = self._reference.checkpoints if self._reference is not None else ()
+        run = ScenarioRun(self._simulation, plan, job.options, job.invariants, job.ignore, job.mask, expected, branches)
         with in_process(SCENARIO):
             playing = asyncio.create_task(_play(job.scenario, run), name="scenario")
+        converged = 0
         try:
             await playing
+        except ConvergedError:
+            converged = run.step
         except RunEndedError:
             pass
         except (NoProgressError, DeadlockError) as problem:
@@ -254,17 +297,18 @@ class Runner:
         except Exception as problem:  # noqa: BLE001 - a finding, with its plan
             run.findings.append(Finding("scenario", f"{type(problem).__name__}: {problem}"))
         storage = self._simulation.cluster.server.storage
-        outcome = Outcome(plan, self._seed, list(run.findings), trace=run.trace, struck=run.struck)
-        outcome.states = run.states
+        outcome = Outcome(run.plan, self._seed, list(run.findings), trace=run.trace, injected=run.injected)
+        outcome.states, outcome.checkpoints, outcome.converged = run.states, run.checkpoints, converged
         outcome.end = normal_state(storage, run.began, job.ignore, job.mask)
         outcome.findings += [
             Finding("undo", f"{name} was changed and changed back", revision=revision)
             for name, revision in undone(run.trace)
         ]
-        outcome.findings += [
-            Finding("leak", f"{name} still exists after the deletion of its owner")
-            for name in leaks(run.trace, storage, job.ignore)
-        ]
+        if not converged:
+            outcome.findings += [
+                Finding("leak", f"{name} still exists after the deletion of its owner")
+                for name in leaks(run.trace, storage, job.ignore)
+            ]
         if not self._fork:
             # When crashed processes are closed, their requests continue, which would change the records.
             outcome = copy.deepcopy(outcome)

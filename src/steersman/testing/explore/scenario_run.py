@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from steersman.client import Client, NotFound
 from steersman.client.errors import ConnectionLostError
 from steersman.operator.operator import Operator
+from steersman.testing.explore.checkpoints import Checkpoint, ConvergedError, checkpoint
 from steersman.testing.explore.director import Director
 from steersman.testing.explore.findings import Finding
+from steersman.testing.explore.forks import Branches
 from steersman.testing.explore.loop import ProcessLoop, current_process, in_process, leave_process
 from steersman.testing.explore.observation import SCENARIO, Invariant, Observer, TimedRecorder
 from steersman.testing.explore.options import RunOptions
@@ -79,6 +81,8 @@ class ScenarioRun:
         invariants: Sequence[Invariant] = (),
         ignore: frozenset[str] = frozenset(),
         mask: frozenset[str] = frozenset(),
+        expected: Sequence[Checkpoint] = (),
+        branches: Branches | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, ProcessLoop)
@@ -87,6 +91,11 @@ class ScenarioRun:
         self.findings: list[Finding] = []
         self.states: list[NormalState | None] = []
         """The state at the end of each `settled()`; `None` while something is late or absent."""
+        self.checkpoints: list[Checkpoint] = []
+        """The complete states at the ends of the steps of a reference."""
+        self._expected = expected
+        self._invariants = tuple(invariants)
+        self._external: list[External] = []
         self._loop = loop
         self._options = options
         self._ignore = ignore
@@ -94,11 +103,11 @@ class ScenarioRun:
         self._storage = simulation.cluster.server.storage
         self.began = self._storage.revision
         """The revision at the beginning of the run."""
-        self._observer = Observer(self._storage, self.trace, self.findings, tuple(invariants), loop.time)
+        self._observer = Observer(self._storage, self.trace, self.findings, self._invariants, loop.time)
         self._storage.on_change(self._observer.committed)
         self._context = copy_context()
         self._context.run(leave_process)
-        self._director = Director(plan, self.trace, self, loop.time)
+        self._director = Director(plan, self.trace, self, loop.time, branches)
         self._factory: Callable[[], Operator] | None = None
         self._settings: Settings | None = None
         self._user = ""
@@ -128,9 +137,19 @@ class ScenarioRun:
         return State(self._storage)
 
     @property
-    def struck(self) -> bool:
-        """Whether all faults of the plan have happened."""
-        return self._director.struck
+    def plan(self) -> Plan:
+        """The plan of the run."""
+        return self._director.plan
+
+    @property
+    def injected(self) -> bool:
+        """Whether all faults of the plan have been injected."""
+        return self._director.injected
+
+    @property
+    def step(self) -> int:
+        """The number of the step that ended last."""
+        return self._director.phase - 1
 
     @property
     def process(self) -> int:
@@ -181,6 +200,7 @@ class ScenarioRun:
     def external(self, what: T) -> T:
         """Reset state outside of the cluster at the beginning of the run, and return it."""
         what.reset()
+        self._external.append(what)
         return what
 
     async def effect(self, target: str, perform: Callable[[], R]) -> R:
@@ -260,7 +280,25 @@ class ScenarioRun:
         late = self._director.unfinished
         self.states.append(None if late else normal_state(self._storage, self.began, self._ignore, self._mask))
         self._mark(SCENARIO, f"settled S{self._director.phase}")
+        number = self._director.phase
         self._director.settled(list(self._running))
+        if self._director.plan.faults:
+            self._end_if_converged(number)
+        else:
+            self.checkpoints.append(self._checkpoint())
+
+    def _end_if_converged(self, number: int) -> None:
+        """End the run if it has the state that the reference had at the end of the same step, and no finding."""
+        director = self._director
+        if len(self._expected) < number or not director.injected or director.unfinished or self.findings:
+            return
+        if self._checkpoint().equals(self._expected[number - 1]):
+            self._mark(SCENARIO, "the state of the reference; the rest is omitted")
+            raise ConvergedError
+
+    def _checkpoint(self) -> Checkpoint:
+        others = (*self._external, *self._invariants)
+        return checkpoint(self._storage, self.began, self._running.values(), others)
 
     async def finish(self) -> None:
         """Wait for the end of the run after the scenario."""

@@ -37,6 +37,8 @@ _MASKED_KEYS: Final = frozenset({
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _SECRET_TEXT: Final = re.compile(r"(LS0tLS1CRUdJTi|-----BEGIN |ey[A-Za-z0-9_-]{20,}\.)")
+_TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
+"""The generated name of the volume with the token of a Pod's ServiceAccount."""
 _ADDRESS: Final = re.compile(r"\b10\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
 _sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 _GENERATED: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]*\d[a-z0-9]*(?![a-z0-9])")
@@ -90,10 +92,10 @@ def _normal_text(item: Item, names: dict[str, str], *, secret: bool, mask: froze
     obj = _decoded(item)
     assert item.derived is not None
     known, text = item.derived.get("explore text", (None, ""))
-    if known != names:
+    if known != (names, mask):
         normal = normal_object(obj, names, secret=secret, mask=mask)
         text = msgspec.json.format(msgspec.json.encode(normal, order="sorted"), indent=1).decode()
-        item.derived["explore text"] = names, text
+        item.derived["explore text"] = (names, mask), text
     return text
 
 
@@ -143,6 +145,7 @@ def _text(text: str, names: dict[str, str]) -> str:
     if len(text) > 200 and _SECRET_TEXT.match(text):
         return "<secret>"
     text = _UID.sub("<uid>", _TIME.sub("<time>", text))
+    text = _TOKEN_VOLUME.sub("kube-api-access-*", text)
     return masked_name(_ADDRESS.sub("<address>", text), names)
 
 
@@ -160,8 +163,9 @@ def masked_name(text: str, names: Mapping[str, str]) -> str:
 
 
 def normal_state(
-    storage: Storage, since: int, ignore: frozenset[str] = frozenset(), mask: frozenset[str] = frozenset()
-) -> NormalState:
+    storage: Storage, since: int, ignore: frozenset[str] = frozenset(), mask: frozenset[str] = frozenset(), *,
+    complete: bool = False,
+) -> NormalState:  # fmt: skip
     """Return the state of a cluster in the form that two runs are compared in.
 
     Args:
@@ -169,9 +173,10 @@ def normal_state(
         since: A revision; objects that did not change after it are omitted.
         ignore: Resources to omit, in addition to `IGNORED`.
         mask: Names of fields to omit, in addition to those that always differ.
+        complete: Whether the state includes former revisions of workloads.
     """
     names: dict[str, str] = {}
-    items = list(_meaningful(storage, since, ignore))
+    items = list(_meaningful(storage, since, ignore, complete=complete))
     for _, _, obj in items:
         metadata = obj["metadata"]
         if (prefix := metadata.get("generateName")) and str(metadata["name"]).startswith(prefix):
@@ -184,13 +189,15 @@ def normal_state(
     return {key: sorted(texts) for key, texts in sorted(found.items())}
 
 
-def _meaningful(storage: Storage, since: int, ignore: frozenset[str]) -> Iterator[tuple[str, Item, Object]]:
+def _meaningful(
+    storage: Storage, since: int, ignore: frozenset[str], *, complete: bool
+) -> Iterator[tuple[str, Item, Object]]:
     for group, plural in storage.resources():
         resource = resource_name(group, plural)
         if resource in IGNORED or resource in ignore:
             continue
         for item in storage.items((group, plural)):
-            if item.revision > since and not _is_history(resource, obj := _decoded(item)):
+            if item.revision > since and (not _is_history(resource, obj := _decoded(item)) or complete):
                 yield resource, item, obj
 
 
