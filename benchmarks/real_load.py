@@ -122,18 +122,25 @@ def _mend(spec: dict[str, Any]) -> None:
             mount["name"] = volume["name"]
 
 
-async def touch(target: Path, kind: str, objects: list[Known], count: int, rate: float) -> None:
-    """Change `count` objects in turn, each stamped with the time; `rate` a second, 0 as fast as they are served."""
+async def touch(
+    target: Path, kind: str, objects: list[Known], count: int, rate: float, answered: dict[str, int]
+) -> None:
+    """Change `count` objects in turn, each stamped with the time; `rate` a second, 0 as fast as they are served.
+
+    `answered` gets the time of the response (ns) by the stamp.
+    """
     began = time.monotonic()
     async with asking(target) as ask:
 
         async def write(number: int) -> None:
             if rate:
                 await asyncio.sleep(began + number / rate - time.monotonic())
-            patch: dict[str, Any] = {"metadata": {"annotations": {STAMP: str(time.time_ns())}}}
+            stamp = str(time.time_ns())
+            patch: dict[str, Any] = {"metadata": {"annotations": {STAMP: stamp}}}
             if kind == "widgets":
                 patch["spec"] = {"schedule": f"{number % 60} {time.time_ns() % 24} * * {began:.0f}"}
             await ask("PATCH", objects[number % len(objects)].path(kind), patch, _MERGE)
+            answered[stamp] = time.time_ns()
 
         await _in_flight(write, range(count))
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ class RealServer(Stub):
     @property
     def kubeconfig(self) -> Path:  # type: ignore[override] - the stub's is one for its life
         """The administrator's, of the server that `reset` chose."""
-        return self._plane.kubeconfig
+        return self.plane.kubeconfig
 
     @property
-    def _plane(self) -> Plane:
+    def plane(self) -> Plane:
+        """The server that `reset` chose."""
         if self._now is None:
             raise BenchmarkError("reset comes first: it starts the server")
         return self._now
@@ -79,11 +80,11 @@ class RealServer(Stub):
 
     def load(self, kind: str, count: int, rate: float) -> None:
         """Change the objects in turn, in the background; `rate` 0 is as fast as sixteen writers are served."""
-        self._plane.start(count, rate)
+        self.plane.start(count, rate)
 
     def counters(self) -> dict[str, Any]:
         """PATCHes of status that the server has answered, and its CPU seconds, etcd's included."""
-        return self._plane.counters()
+        return self.plane.counters()
 
     def close(self) -> None:
         for plane in self._planes.values():
@@ -97,6 +98,8 @@ class Plane:
 
     def __init__(self, kind: str) -> None:
         self.writes = 0
+        self.answered: dict[str, int] = {}
+        """When the last load's writes were answered (ns), by their stamps."""
         self._kind = kind
         self._written: list[real_load.Known] = []
         self._stale = False
@@ -131,9 +134,10 @@ class Plane:
         """Begin to change the objects in turn."""
         self._stale = True
         self.writes += 2 * count
+        self.answered = {}
 
         async def work() -> None:
-            await real_load.touch(self.kubeconfig, self._kind, self._written, count, rate)
+            await real_load.touch(self.kubeconfig, self._kind, self._written, count, rate, self.answered)
 
         self._writing = self._thread(work)
 
@@ -172,6 +176,15 @@ class Plane:
         """Stop the server; writers fail."""
         self._session.close()
         self._server.close()
+
+    @property
+    def pids(self) -> Mapping[str, int]:
+        """The processes of the server, by component."""
+        return self._server.pids
+
+    def log(self, component: str) -> Path:
+        """Return the log file of a component."""
+        return self._server.log(component)
 
     def _busy(self) -> bool:
         return self._writing is not None and self._writing.is_alive()

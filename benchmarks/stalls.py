@@ -51,11 +51,15 @@ class Probe:
 
     def stalled(self) -> float | None:
         """Ends the probe: which part of the time slept the cores stood still, in percent; None where it cannot tell."""
+        by_core = self.stalls()
+        return None if by_core is None else stalled(by_core, self._windows)
+
+    def stalls(self) -> list[list[Stall]] | None:
+        """Ends the probe: the stalls of each core; None where it cannot tell."""
         outputs = [process.communicate(timeout=10)[0] for process in self.processes]
         if not self._known:
             return None
-        by_core: list[list[Stall]] = [[(due, woke) for due, woke in json.loads(output)] for output in outputs]
-        return stalled(by_core, self._windows)
+        return [[(due, woke) for due, woke in json.loads(output)] for output in outputs]
 
     def close(self) -> None:
         for process in self.processes:
