@@ -73,6 +73,17 @@ def test_what_olm_does_itself_is_not_in_the_bundle(bundle: Path) -> None:
     assert "secrets" not in namespaced  # certificates are OLM's
 
 
+def test_webhooks_of_built_in_kinds_leave_the_operators_own_pods_out(bundle: Path) -> None:
+    """OLM creates the webhooks before a replica serves them; a refused Pod of the operator would never serve them."""
+    spec = csv_of(bundle)["spec"]
+    selectors = {w.get("webhookPath"): w.get("objectSelector") for w in spec["webhookdefinitions"]}
+    own = spec["install"]["spec"]["deployments"][0]["spec"]["template"]["metadata"]["labels"]
+    (expression,) = selectors.pop("/mutate--v1-pod")["matchExpressions"]
+    assert expression["operator"] == "NotIn"
+    assert own[expression["key"]] in expression["values"]
+    assert set(selectors.values()) == {None}
+
+
 def test_only_operators_without_conversions_may_be_installed_for_some_namespaces(bundle: Path) -> None:
     def modes(spec: dict[str, Any]) -> list[str]:
         return [mode["type"] for mode in spec["installModes"] if mode["supported"]]

@@ -187,6 +187,19 @@ def test_scrapes_verify_the_certificate_by_the_name_that_it_has() -> None:
     assert "insecureSkipVerify" not in endpoint["tlsConfig"]
 
 
+def test_the_authority_of_cert_manager_outlives_the_certificates_that_it_signs() -> None:
+    """A renewal changes neither the bundle nor the key of the authority, so old and new certificates match it."""
+    documents = everything(replace(PACKAGE, certificates="cert-manager"))
+    issuers = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Issuer"}
+    certificates = {one["metadata"]["name"]: one["spec"] for one in documents if one["kind"] == "Certificate"}
+    authority, webhook = certificates["widgets-ca"], certificates["widgets-webhook"]
+    assert issuers[authority["issuerRef"]["name"]] == {"selfSigned": {}}
+    assert issuers[webhook["issuerRef"]["name"]] == {"ca": {"secretName": authority["secretName"]}}
+    assert authority["isCA"] is True
+    assert authority["privateKey"]["rotationPolicy"] == "Never"
+    assert "duration" not in webhook
+
+
 def manager(package: Package) -> dict[str, Any]:
     deployment = by_name(install_file(package))["Deployment", package.home, package.name]
     return deployment["spec"]["template"]["spec"]["containers"][0]

@@ -73,11 +73,11 @@ def chart_files(package: Package, *, check: Check | None = None) -> dict[str, st
         service, *configurations = parts.webhook
         narrowed = [_narrowed(one) for one in configurations]
         files["templates/webhooks.yaml"] = HEADER + templated([service, *narrowed])
-    issuer, *certificates = parts.certmanager
     monitored = [one for one in parts.monitoring if one["kind"] == "Certificate"]
-    text = _if(".Values.certManager.enabled", templated([issuer, *certificates]))
+    needed = ".Values.certManager.enabled"
     if not package.serves_webhooks:
-        text = _if("and .Values.certManager.enabled .Values.monitoring.enabled", templated([issuer]))
+        needed = "and .Values.certManager.enabled .Values.monitoring.enabled"
+    text = _if(needed, templated(list(parts.certmanager)))
     also = _if("and .Values.certManager.enabled .Values.monitoring.enabled", templated(monitored))
     files["templates/certificates.yaml"] = HEADER + text + "---\n" + also
     rest = [one for one in parts.monitoring if one["kind"] != "Certificate"]

@@ -6,6 +6,7 @@ requests it from cert-manager's injector.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from steersman.manifests.deployment import metrics_secret
@@ -18,12 +19,14 @@ __all__ = [
     "certificate_documents",
     "injected",
     "metrics_certificate",
+    "reviews_builtin_kinds",
     "webhook_configurations",
     "webhook_service",
 ]
 
 INJECT: Final = "cert-manager.io/inject-ca-from"
 _API: Final = "cert-manager.io/v1"
+_CA_DURATION: Final = "87600h"  # ten years
 _NAME: Final = "kubernetes.io/metadata.name"
 
 
@@ -60,8 +63,7 @@ def _narrow(package: Package, webhook: dict[str, Any]) -> None:
     own namespace is excluded: while no replica serves, the API server would refuse its Pods, its Secret and its Lease.
     """
     expressions: list[dict[str, Any]] = []
-    groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
-    if any("." not in group or group.endswith(".k8s.io") for group in groups):
+    if reviews_builtin_kinds(webhook):
         expressions.append({"key": _NAME, "operator": "NotIn", "values": [package.home]})
     if package.namespaces:
         expressions.append({"key": _NAME, "operator": "In", "values": sorted(set(package.namespaces))})
@@ -69,6 +71,12 @@ def _narrow(package: Package, webhook: dict[str, Any]) -> None:
         given = dict(webhook.get("namespaceSelector") or {})
         given["matchExpressions"] = [*(given.get("matchExpressions") or ()), *expressions]
         webhook["namespaceSelector"] = given
+
+
+def reviews_builtin_kinds(webhook: Mapping[str, Any]) -> bool:
+    """Whether the rules of a webhook name API groups of Kubernetes itself."""
+    groups = {group for rule in webhook["rules"] for group in rule["apiGroups"]}
+    return any("." not in group or group.endswith(".k8s.io") for group in groups)
 
 
 def webhook_service(package: Package) -> Tree:
@@ -92,8 +100,13 @@ def webhook_service(package: Package) -> Tree:
 
 
 def certificate_documents(package: Package) -> list[Tree]:
-    """Return cert-manager's Issuer, and its Certificate for the webhooks."""
-    found = [_issuer(package)]
+    """Return cert-manager's documents: an Issuer with a CA of the operator, and the Certificate for the webhooks.
+
+    The CA keeps its key when cert-manager renews it, and outlives the certificates that it signs. So a replica with
+    the old certificate and a replica with the new one both match the bundle, and a renewal refuses no request.
+    """
+    found = [_issuer(package, _self_signed(package), {"selfSigned": {}}), _authority(package)]
+    found.append(_issuer(package, _ca(package), {"ca": {"secretName": _ca(package)}}))
     if package.serves_webhooks:
         found.append(
             _certificate(package, f"{package.name}-webhook", f"{package.name}-webhook-cert", package.webhook_service)
@@ -106,12 +119,32 @@ def metrics_certificate(package: Package) -> Tree:
     return _certificate(package, f"{package.name}-metrics", metrics_secret(package), package.metrics_service)
 
 
-def _issuer(package: Package) -> Tree:
+def _self_signed(package: Package) -> str:
+    return f"{package.name}-selfsigned"
+
+
+def _ca(package: Package) -> str:
+    """Return the name of the CA's Certificate, of its Secret, and of the Issuer that signs with it."""
+    return f"{package.name}-ca"
+
+
+def _issuer(package: Package, name: str, spec: dict[str, Any]) -> Tree:
+    return {"apiVersion": _API, "kind": "Issuer", "metadata": metadata(package, name), "spec": spec}
+
+
+def _authority(package: Package) -> Tree:
     return {
         "apiVersion": _API,
-        "kind": "Issuer",
-        "metadata": metadata(package, f"{package.name}-selfsigned"),
-        "spec": {"selfSigned": {}},
+        "kind": "Certificate",
+        "metadata": metadata(package, _ca(package)),
+        "spec": {
+            "commonName": _ca(package),
+            "duration": _CA_DURATION,
+            "isCA": True,
+            "issuerRef": {"kind": "Issuer", "name": _self_signed(package)},
+            "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Never", "size": 256},
+            "secretName": _ca(package),
+        },
     }
 
 
@@ -123,7 +156,7 @@ def _certificate(package: Package, name: str, secret: str, service: str) -> Tree
         "metadata": metadata(package, name),
         "spec": {
             "dnsNames": [host, f"{host}.cluster.local"],
-            "issuerRef": {"kind": "Issuer", "name": f"{package.name}-selfsigned"},
+            "issuerRef": {"kind": "Issuer", "name": _ca(package)},
             "privateKey": {"algorithm": "ECDSA", "rotationPolicy": "Always", "size": 256},
             "secretName": secret,
         },

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from steersman.manifests.packaging import WEBHOOK_PORT, Package
+from steersman.manifests.packaging import WEBHOOK_PORT, Package, selector
 from steersman.manifests.parts import Parts, parts_of
 from steersman.manifests.samples import examples
 from steersman.manifests.template_values import resolved
+from steersman.manifests.webhooks import reviews_builtin_kinds
 
 __all__ = ["CAPABILITIES", "Listing", "csv_name", "service_version"]
 
@@ -27,6 +28,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     "Auto Pilot",
 )
 _CERTIFICATES: Final = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - where OLM mounts them
+_NAME_LABEL: Final = "app.kubernetes.io/name"
 _NAMESPACES: Final = {
     "name": "STEERSMAN_NAMESPACES",
     "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['olm.targetNamespaces']"}},
@@ -161,6 +163,7 @@ def _webhooks(package: Package, parts: Parts) -> Iterable[dict[str, Any]]:
         configuration = resolved(tree)
         kind = str(configuration["kind"]).removesuffix("WebhookConfiguration")
         for webhook in configuration["webhooks"]:
+            _exclude_own_pods(package, webhook)
             kept = ("failurePolicy", "matchPolicy", "objectSelector", "reinvocationPolicy", "rules", "sideEffects")
             yield {
                 **common,
@@ -185,3 +188,15 @@ def _webhooks(package: Package, parts: Parts) -> Iterable[dict[str, Any]]:
             "type": "ConversionWebhook",
             "webhookPath": "/convert",
         }
+
+
+def _exclude_own_pods(package: Package, webhook: dict[str, Any]) -> None:
+    """Exclude the operator's own Pods by label: a ClusterServiceVersion has no selector of namespaces.
+
+    OLM creates the webhooks before a replica serves them, so that the API server would refuse the first Pod.
+    """
+    if reviews_builtin_kinds(webhook):
+        given: dict[str, Any] = dict(webhook.get("objectSelector") or {})
+        own = {"key": _NAME_LABEL, "operator": "NotIn", "values": [selector(package)[_NAME_LABEL]]}
+        given["matchExpressions"] = [*(given.get("matchExpressions") or ()), own]
+        webhook["objectSelector"] = given
