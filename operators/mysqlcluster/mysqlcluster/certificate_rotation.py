@@ -12,17 +12,14 @@ its time are annotations of the Secret, so that they change together with its co
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from cryptography import x509
-from steersman import Key
-
 from mysqlcluster.agent.tls import certificate_revision
-from mysqlcluster.certificates import certificate_data
 
-__all__ = ["ROTATE_CERTIFICATES", "CertificateChange", "next_change"]
+__all__ = ["ROTATE_CERTIFICATES", "CertificateChange", "next_change", "renewal_reason"]
 
 ROTATE_CERTIFICATES = "database.example.com/rotate-certificates"
 """Annotation of a cluster: a new value requests new certificates."""
@@ -41,27 +38,38 @@ class CertificateChange(NamedTuple):
     completed: bool = False
 
 
+def renewal_reason(data: Mapping[str, bytes], annotations: Mapping[str, str], request: str, now: datetime) -> str:
+    """Return why a rotation begins now; empty if none does. The arguments are those of `next_change`."""
+    if annotations.get(STEP):
+        return ""
+    if request and annotations.get(ROTATE_CERTIFICATES, "") != request:
+        return f"requested by {request!r}"
+    expires = _expiry(data["ca.crt"])
+    return f"the certificate expires at {expires.isoformat()}" if expires - now <= RENEW_BEFORE else ""
+
+
 def next_change(
-    key: Key,
     data: Mapping[str, bytes],
     annotations: Mapping[str, str],
     request: str,
     revisions: Sequence[str],
     now: datetime,
+    made: Mapping[str, bytes],
 ) -> CertificateChange | None:
     """Return the next change of the Secret; `None` if there is none now.
 
     Args:
-        key: Namespace and name of the cluster.
         data: The content of the Secret.
         annotations: The annotations of the Secret.
         request: The value of the cluster's annotation; empty without one.
         revisions: The revisions of the certificates that the members use.
         now: The time.
+        made: New certificates, if there is a `renewal_reason`.
     """
     step = annotations.get(STEP, "")
     if not step:
-        return _begin(key, data, annotations, request, now)
+        reason = renewal_reason(data, annotations, request, now)
+        return _begin(data, request, reason, now, made) if reason else None
     used = certificate_revision(data["ca.crt"], data["tls.crt"])
     since = now - datetime.fromisoformat(annotations[STEP_AT])
     if since < OVERLAP or any(each != used for each in revisions):
@@ -74,21 +82,23 @@ def next_change(
 
 
 def _begin(
-    key: Key, data: Mapping[str, bytes], annotations: Mapping[str, str], request: str, now: datetime
-) -> CertificateChange | None:
-    expires = x509.load_pem_x509_certificate(data["tls.crt"]).not_valid_after_utc
-    requested = bool(request) and annotations.get(ROTATE_CERTIFICATES, "") != request
-    if not requested and expires - now > RENEW_BEFORE:
-        return None
-    made = certificate_data(key, now)
+    data: Mapping[str, bytes], request: str, reason: str, now: datetime, made: Mapping[str, bytes]
+) -> CertificateChange:
     content = {
         "ca.crt": data["ca.crt"] + made["ca.crt"],
         "next-ca.crt": made["ca.crt"],
         "next.crt": made["tls.crt"],
         "next.key": made["tls.key"],
     }
-    reason = f"requested by {request!r}" if requested else f"the certificate expires at {expires.isoformat()}"
     return CertificateChange(content, {**_at("Trust", now), ROTATE_CERTIFICATES: request or None}, reason)
+
+
+def _expiry(authority: bytes) -> datetime:
+    """Return the end of the validity of an authority, which is also that of the certificate that it signed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority.decode())
+    (found,) = context.get_ca_certs()
+    return datetime.fromtimestamp(ssl.cert_time_to_seconds(str(found["notAfter"])), UTC)
 
 
 def _at(step: str, now: datetime) -> dict[str, str | None]:

@@ -1,17 +1,20 @@
-"""The certificate authority and the certificate that the servers and agents of one cluster share."""
+"""The certificate authority and the certificate that the servers and agents of one cluster share.
+
+The operator runs this file as a program: it imports `cryptography`, which would stay in the operator's memory. So it
+imports nothing of this package, whose import takes longer than the program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from steersman import Key
-
-from mysqlcluster.names import archiver, primary_service, replicas_service
 
 __all__ = ["VALIDITY", "certificate_data"]
 
@@ -19,16 +22,17 @@ VALIDITY = timedelta(days=3650)
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
-def certificate_data(key: Key, now: datetime) -> Mapping[str, bytes]:
-    """Return the content of a Secret of type kubernetes.io/tls, with `ca.crt`, for a cluster's names.
+def certificate_data(name: str, hosts: Sequence[str], now: datetime) -> Mapping[str, bytes]:
+    """Return the content of a Secret of type kubernetes.io/tls, with `ca.crt`.
 
     Args:
-        key: namespace and name of the cluster.
-        now: the time from which the certificates are valid.
+        name: The name of the cluster.
+        hosts: The DNS names of its servers; see `names.dns_names`.
+        now: The time from which the certificates are valid.
     """
     authority_key = ec.generate_private_key(ec.SECP256R1())
     server_key = ec.generate_private_key(ec.SECP256R1())
-    issuer = _name(f"{key.name} authority")
+    issuer = _name(f"{name} authority")
     authority = (
         _builder(issuer, issuer, authority_key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -36,11 +40,11 @@ def certificate_data(key: Key, now: datetime) -> Mapping[str, bytes]:
         .add_extension(_usage(signs_certificates=True), critical=True)
         .sign(authority_key, hashes.SHA256())
     )
-    alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in dns_names(key)])
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
     usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
     authority_identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
     server = (
-        _builder(_name(key.name), issuer, server_key.public_key(), now)
+        _builder(_name(name), issuer, server_key.public_key(), now)
         .add_extension(alternatives, critical=False)
         .add_extension(usages, critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -55,15 +59,6 @@ def certificate_data(key: Key, now: datetime) -> Mapping[str, bytes]:
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ),
     }
-
-
-def dns_names(key: Key) -> tuple[str, ...]:
-    """Return the names that clients, members and the operator use."""
-    services = (primary_service(key.name), replicas_service(key.name), archiver(key.name))
-    suffixes = (key.namespace, f"{key.namespace}.svc", f"{key.namespace}.svc.cluster.local")
-    members = [f"*.{key.name}", *(f"*.{key.name}.{suffix}" for suffix in suffixes)]
-    reached = [name for service in services for name in (service, *(f"{service}.{suffix}" for suffix in suffixes))]
-    return (*members, *reached, "localhost")
 
 
 def _name(text: str) -> x509.Name:
@@ -96,3 +91,8 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+if __name__ == "__main__":
+    arguments = msgspec.json.decode(sys.stdin.buffer.read(), type=tuple[str, tuple[str, ...], datetime])
+    sys.stdout.buffer.write(msgspec.json.encode(certificate_data(*arguments)))

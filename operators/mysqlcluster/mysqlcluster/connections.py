@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Collection
 from typing import Protocol
 
@@ -75,9 +74,7 @@ class HttpsAgentSource:
         known = self._clients.get(key)
         if known is None or known[0] != (token, authority):
             await self.forget(key)
-            tls = ssl.create_default_context(cadata=authority)
-            client = AgentClient(lambda member: self._url_of(key, member), lambda: token, tls)
-            await client.open()
+            client = AgentClient(lambda member: self._url_of(key, member), lambda: token, authority)
             known = self._clients[key] = ((token, authority), client)
         return HttpsAgents(known[1])
 

@@ -17,6 +17,7 @@ __all__ = [
     "archiver_url",
     "budget_name",
     "config_name",
+    "dns_names",
     "domain",
     "labels",
     "member",
@@ -104,3 +105,12 @@ def archiver_url(key: Key) -> str:
 def budget_name(cluster: str) -> str:
     """Return the name of the PodDisruptionBudget."""
     return cluster
+
+
+def dns_names(key: Key) -> tuple[str, ...]:
+    """Return the names that clients, members and the operator use."""
+    services = (primary_service(key.name), replicas_service(key.name), archiver(key.name))
+    suffixes = (key.namespace, f"{key.namespace}.svc", f"{key.namespace}.svc.cluster.local")
+    members = [f"*.{key.name}", *(f"*.{key.name}.{suffix}" for suffix in suffixes)]
+    reached = [name for service in services for name in (service, *(f"{service}.{suffix}" for suffix in suffixes))]
+    return (*members, *reached, "localhost")

@@ -9,8 +9,8 @@ from steersman.controller import controller_of
 from steersman.k8s import Secret
 
 from mysqlcluster import children, names
-from mysqlcluster.certificate_rotation import ROTATE_CERTIFICATES, next_change
-from mysqlcluster.certificates import certificate_data
+from mysqlcluster.certificate_process import create_certificates
+from mysqlcluster.certificate_rotation import ROTATE_CERTIFICATES, next_change, renewal_reason
 from mysqlcluster.desired import AnyCluster, Desired
 from mysqlcluster.observation import Observation
 
@@ -21,7 +21,7 @@ async def authority_of(want: Desired, ctx: Context) -> str:
     """Return the authorities that the operator trusts; the Secret is created if it is missing."""
     name = names.tls_name(want.key.name)
     found = ctx.get(Secret, name)
-    data = found.data if found is not None else certificate_data(want.key, ctx.now())
+    data = found.data if found is not None else await create_certificates(want.key, ctx.now())
     if found is None:
         await ctx.create(children.tls_secret(want, data))
         ctx.log.info("certificate_created", secret=name, reason="missing")
@@ -36,7 +36,9 @@ async def rotate_certificates(cluster: AnyCluster, want: Desired, seen: Observat
         return
     request = cluster.metadata.annotations.get(ROTATE_CERTIFICATES, "")
     revisions = [each.tls_revision for each in seen.members]
-    change = next_change(want.key, secret.data, secret.metadata.annotations, request, revisions, ctx.now())
+    notes, now = secret.metadata.annotations, ctx.now()
+    made = await create_certificates(want.key, now) if renewal_reason(secret.data, notes, request, now) else {}
+    change = next_change(secret.data, notes, request, revisions, now, made)
     if change is None:
         return
     data = {key: base64.b64encode(value).decode() if value else None for key, value in change.data.items()}

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -141,8 +140,8 @@ class Members:
                 )
 
     def client(self) -> AgentClient:
-        tls = ssl.create_default_context(cafile=str(self.tls / "ca.crt")) if self.tls else None
-        return AgentClient(self.url, lambda: SECRETS["agent-token"], tls, action_seconds=ACTION_SECONDS)
+        authority = (self.tls / "ca.crt").read_text() if self.tls else ""
+        return AgentClient(self.url, lambda: SECRETS["agent-token"], authority, action_seconds=ACTION_SECONDS)
 
     def server_pid(self, name: str) -> int:
         return int((self.directory / name / "run/server.pid").read_text())

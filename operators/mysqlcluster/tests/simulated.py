@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cryptography.x509  # noqa: F401 - so that the operator creates certificates in this process
 from msgspec.structs import replace
 
 from mysqlcluster.actions import (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,13 +23,20 @@ from steersman.testing import simulated
 from mysqlcluster import certificate_rotation, names
 from mysqlcluster.agent.tls import certificate_revision
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
-from mysqlcluster.certificate_rotation import OVERLAP, ROTATE_CERTIFICATES, CertificateChange, next_change
+from mysqlcluster.certificate_rotation import (
+    OVERLAP,
+    ROTATE_CERTIFICATES,
+    CertificateChange,
+    next_change,
+    renewal_reason,
+)
 from mysqlcluster.certificates import VALIDITY, certificate_data
-from tests.members import SECRETS, Members, bootstrap, members_of, run, until
+from tests.members import ROOT, SECRETS, Members, bootstrap, members_of, run, until
 
 from .test_controller import running
 
 KEY = Key("shop", "db")
+HOSTS = names.dns_names(KEY)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -47,17 +56,22 @@ def steps(data: Mapping[str, bytes]) -> list[dict[str, bytes]]:
     """Return the content of the Secret after each step of a rotation."""
     found, notes, now = [dict(data)], {}, NOW
     for _ in range(3):
-        change = next_change(KEY, found[-1], notes, "january", [revision(found[-1])] * 3, now)
+        change = next_change(
+            found[-1], notes, "january", [revision(found[-1])] * 3, now, certificate_data(KEY.name, HOSTS, now)
+        )
         assert change is not None
         found.append(applied(found[-1], change))
         notes, now = changed(notes, change), now + OVERLAP
     assert change.completed
-    assert next_change(KEY, found[-1], notes, "january", [revision(found[-1])] * 3, now) is None
+    assert (
+        next_change(found[-1], notes, "january", [revision(found[-1])] * 3, now, certificate_data(KEY.name, HOSTS, now))
+        is None
+    )
     return found
 
 
 def test_the_new_authority_is_trusted_before_it_is_used_and_the_former_one_ends_last():
-    before, trust, serve, after = steps(certificate_data(KEY, NOW))
+    before, trust, serve, after = steps(certificate_data(KEY.name, HOSTS, NOW))
     assert (trust["tls.crt"], serve["tls.crt"]) == (before["tls.crt"], after["tls.crt"])
     assert trust["ca.crt"] == serve["ca.crt"] == before["ca.crt"] + after["ca.crt"]
     assert before["ca.crt"] not in after["ca.crt"]
@@ -67,21 +81,32 @@ def test_the_new_authority_is_trusted_before_it_is_used_and_the_former_one_ends_
 
 
 def test_a_step_waits_for_every_member_and_for_the_overlap():
-    data = certificate_data(KEY, NOW)
-    begun = next_change(KEY, data, {}, "january", [], NOW)
+    data = certificate_data(KEY.name, HOSTS, NOW)
+    begun = next_change(data, {}, "january", [], NOW, certificate_data(KEY.name, HOSTS, NOW))
     assert begun is not None
     content, notes = applied(data, begun), changed({}, begun)
     both, late = [revision(content)] * 2, NOW + OVERLAP
-    assert next_change(KEY, content, notes, "january", [*both, revision(data)], late) is None
-    assert next_change(KEY, content, notes, "january", [*both, ""], late) is None
-    assert next_change(KEY, content, notes, "january", both, late - timedelta(seconds=1)) is None
-    assert next_change(KEY, content, notes, "january", both, late) is not None
+    assert next_change(content, notes, "january", [*both, revision(data)], late, {}) is None
+    assert next_change(content, notes, "january", [*both, ""], late, {}) is None
+    assert next_change(content, notes, "january", both, late - timedelta(seconds=1), {}) is None
+    assert next_change(content, notes, "january", both, late, {}) is not None
 
 
 def test_a_certificate_is_renewed_before_it_expires():
-    data = certificate_data(KEY, NOW)
-    assert next_change(KEY, data, {}, "", [], NOW + VALIDITY - timedelta(days=31)) is None
-    assert next_change(KEY, data, {}, "", [], NOW + VALIDITY - timedelta(days=29)) is not None
+    data = certificate_data(KEY.name, HOSTS, NOW)
+    assert not renewal_reason(data, {}, "", NOW + VALIDITY - timedelta(days=31))
+    assert "expires" in renewal_reason(data, {}, "", NOW + VALIDITY - timedelta(days=29))
+
+
+def test_another_process_creates_the_certificates_of_an_operator():
+    script = (
+        "import asyncio, sys\nfrom datetime import UTC, datetime\nfrom steersman import Key\n"
+        "from mysqlcluster.certificate_process import create_certificates\n"
+        "made = asyncio.run(create_certificates(Key('shop', 'db'), datetime.now(UTC)))\n"
+        "print(*sorted(made), 'cryptography' in sys.modules)"
+    )
+    output = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    assert output.split() == ["ca.crt", "tls.crt", "tls.key", "False"]
 
 
 @simulated(seed=12)
@@ -116,7 +141,7 @@ def server(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def one(server: str, tmp_path: Path) -> Iterator[Members]:
-    data = certificate_data(KEY, datetime.now(UTC))
+    data = certificate_data(KEY.name, HOSTS, datetime.now(UTC))
     with members_of(tmp_path, 1, server=server, certificates=data) as members:
         yield members
 

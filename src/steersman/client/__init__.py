@@ -4,6 +4,10 @@ It does not depend on caches, queues or controllers. `client.config` has configu
 `client.errors` the error classes, `client.transport` the HTTP transports.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from steersman.client.client import Client
 from steersman.client.config import Config
 from steersman.client.discovery import ApiResource, ServerVersion
@@ -45,6 +49,9 @@ from steersman.client.subresources import ScaleState, Token
 from steersman.client.wait import condition_is, condition_true, deleted, exists
 from steersman.client.watch import WatchEvent
 
+if TYPE_CHECKING:
+    from steersman.client.transport.native import NativeTransport
+
 __all__ = [
     "NO_RETRIES",
     "AlreadyExists",
@@ -66,6 +73,7 @@ __all__ = [
     "InternalError",
     "Invalid",
     "MethodNotAllowed",
+    "NativeTransport",
     "NotAcceptable",
     "NotFound",
     "Page",
@@ -101,3 +109,11 @@ __all__ = [
     "deleted",
     "exists",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name != "NativeTransport":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from steersman.client.transport.native import NativeTransport  # a client imports it for its first request
+
+    return NativeTransport

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Self
 
-import aiohttp
 import msgspec
+from steersman.client import NativeTransport, TransportError
+from steersman.client.config import Config, TlsConfig
 
 from mysqlcluster.actions import Action, encode_action
 from mysqlcluster.observation import MAX_REPORT_BYTES, MemberState, decode_member, unreachable
@@ -36,34 +36,29 @@ class AgentClient:
         self,
         url_of: Callable[[str], str],
         token: Callable[[], str],
-        tls: ssl.SSLContext | None = None,
+        authority: str = "",
         *,
         state_seconds: float = STATE_SECONDS,
         action_seconds: float = ACTION_SECONDS,
     ) -> None:
-        """Store the arguments; `async with` opens the connections.
+        """Store the arguments; the first request to a member connects, and `close` or `async with` disconnects.
 
         Args:
             url_of: The URL of a member's agent.
             token: The token of the cluster.
-            tls: The context that trusts the agents; `None` uses the authorities of the system.
+            authority: The certificate authority of the agents, in PEM; empty to use those of the system.
             state_seconds: Time limit of a report.
             action_seconds: Time limit of an action.
         """
         self._url_of = url_of
         self._token = token
-        self._tls: ssl.SSLContext | bool = tls if tls is not None else True
+        self._tls = TlsConfig(ca_pem=authority.encode() if authority else None)
         self._state_seconds = state_seconds
         self._action_seconds = action_seconds
-        self._session: aiohttp.ClientSession | None = None
+        self._transports: dict[str, NativeTransport] = {}
 
     async def __aenter__(self) -> Self:
-        await self.open()
         return self
-
-    async def open(self) -> None:
-        """Open the pool of connections; the first request connects."""
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=self._state_seconds))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -72,9 +67,9 @@ class AgentClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        while self._transports:
+            _, transport = self._transports.popitem()
+            await transport.close()
 
     async def state(self, member: str) -> MemberState:
         """Return the state of a member; `unreachable` if the agent does not answer in time."""
@@ -93,29 +88,32 @@ class AgentClient:
         return await self._request("POST", action.member, "/v1/actions", encode_action(action), self._action_seconds)
 
     async def _request(self, method: str, member: str, path: str, body: bytes | None, seconds: float) -> MemberState:
-        if self._session is None:
-            raise RuntimeError("AgentClient is used outside of `async with`")
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             async with (
                 asyncio.timeout(seconds),
-                self._session.request(
-                    method, self._url_of(member) + path, data=body, headers=headers, ssl=self._tls
+                self._transport(self._url_of(member)).stream(
+                    method, path, headers=headers, body=body, connect_timeout=seconds, idle_timeout=seconds
                 ) as response,
             ):
-                content = await _bounded(response)
+                content = await _bounded(response.chunks)
                 if response.status == 200:
                     return decode_member(content)
                 raise ActionRefusedError(_reason(response.status, content))
-        except (TimeoutError, OSError, aiohttp.ClientError) as problem:
+        except (TimeoutError, TransportError) as problem:
             raise AgentUnreachableError(f"{member}: {problem or type(problem).__name__}") from None
         except ValueError as problem:
             raise AgentUnreachableError(f"{member}: {problem}") from None
 
+    def _transport(self, url: str) -> NativeTransport:
+        if url not in self._transports:
+            self._transports[url] = NativeTransport(Config(url, self._tls))
+        return self._transports[url]
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+
+async def _bounded(chunks: AsyncIterator[bytes]) -> bytes:
     content = bytearray()
-    async for chunk in response.content.iter_chunked(1 << 16):
+    async for chunk in chunks:
         content += chunk
         if len(content) > MAX_REPORT_BYTES:
             raise ValueError(f"the answer is larger than {MAX_REPORT_BYTES} bytes")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import ssl
 from collections.abc import Callable
 
-import aiohttp
 import msgspec
 from steersman import Key
+from steersman.client import NativeTransport, TransportError
+from steersman.client.config import Config, TlsConfig
 
 from mysqlcluster import names
 from mysqlcluster.backup.protocol import ArchiverState, Job
@@ -31,11 +30,6 @@ class ArchiverError(RuntimeError):
     """An archiver refused a request or did not answer."""
 
 
-@functools.lru_cache(maxsize=256)
-def _context(authority: str) -> ssl.SSLContext:
-    return ssl.create_default_context(cadata=authority)
-
-
 class ArchiverClient:
     """Requests to the archiver of one cluster."""
 
@@ -47,9 +41,8 @@ class ArchiverClient:
             token: The bearer token of its agents and its archiver.
             authority: The certificate authority of its archiver, in PEM.
         """
-        self._url = _urls[0](key)
-        self._token = token
-        self._authority = authority
+        self._config = Config(_urls[0](key), TlsConfig(ca_pem=authority.encode()))
+        self._headers = {"Authorization": f"Bearer {token}"}
 
     async def state(self) -> ArchiverState | None:
         """Return the report; `None` if the archiver does not answer."""
@@ -63,19 +56,28 @@ class ArchiverClient:
         await self._request("POST", "/v1/jobs", msgspec.json.encode(job))
 
     async def _request(self, method: str, path: str, body: bytes | None) -> bytes:
-        headers = {"Authorization": f"Bearer {self._token}"}
-        tls = _context(self._authority)
+        transport = NativeTransport(self._config)
         try:
             async with (
                 asyncio.timeout(REQUEST_SECONDS),
-                aiohttp.ClientSession() as session,
-                session.request(method, self._url + path, data=body, headers=headers, ssl=tls) as response,
+                transport.stream(
+                    method,
+                    path,
+                    headers=self._headers,
+                    body=body,
+                    connect_timeout=REQUEST_SECONDS,
+                    idle_timeout=REQUEST_SECONDS,
+                ) as response,
             ):
-                content = await response.content.read(MAX_STATE_BYTES)
-                while not response.content.at_eof() and len(content) < MAX_STATE_BYTES:
-                    content += await response.content.read(MAX_STATE_BYTES)
+                content = bytearray()
+                async for chunk in response.chunks:
+                    content += chunk
+                    if len(content) > MAX_STATE_BYTES:
+                        raise ArchiverError(f"the answer is larger than {MAX_STATE_BYTES} bytes")
                 if response.status >= 300:
                     raise ArchiverError(f"status {response.status}: {content[:300].decode(errors='replace')}")
-                return content
-        except (TimeoutError, OSError, aiohttp.ClientError) as problem:
+                return bytes(content)
+        except (TimeoutError, TransportError) as problem:
             raise ArchiverError(f"no answer: {problem or type(problem).__name__}") from None
+        finally:
+            await transport.close()

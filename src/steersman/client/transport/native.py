@@ -46,6 +46,11 @@ def can_use_native(config: Config) -> bool:
 class NativeTransport:
     """HTTP over TCP or TLS on the running event loop. It trusts only the configured CA.
 
+    A `Client` uses it for the API server. An operator can use it for another HTTP server, such as those of its Pods;
+    then each request needs its own headers, and a response with an error status is returned:
+        transport = NativeTransport(Config("https://db-0.shop.svc:8443", TlsConfig(ca_pem=authority)))
+        response = await transport.request("GET", "/v1/state", headers={"Authorization": bearer}, timeout=1)
+
     With HTTP/2 (over TLS, unless `http2=False`) one connection carries as many requests and watches as the server
     allows. Idle connections are closed after 60 s. New connections are opened after the client certificate rotates;
     connections in use close when their requests end. The number of connections has no limit, because the client limits
