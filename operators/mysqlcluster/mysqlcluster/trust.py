@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 
 from steersman import Context, MergePatch
 from steersman.controller import controller_of
@@ -37,7 +38,9 @@ async def rotate_certificates(cluster: AnyCluster, want: Desired, seen: Observat
     request = cluster.metadata.annotations.get(ROTATE_CERTIFICATES, "")
     revisions = [each.tls_revision for each in seen.members]
     notes, now = secret.metadata.annotations, ctx.now()
-    made = await create_certificates(want.key, now) if renewal_reason(secret.data, notes, request, now) else {}
+    made: Mapping[str, bytes] = {}
+    if renewal_reason(secret.data, notes, request, now):
+        made = await create_certificates(want.key, now)
     change = next_change(secret.data, notes, request, revisions, now, made)
     if change is None:
         return

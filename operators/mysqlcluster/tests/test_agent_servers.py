@@ -81,10 +81,12 @@ async def test_a_write_without_an_acknowledgement_does_not_commit_and_is_an_erra
         await create_table(both, "m-0")
         for name in ("m-1", "m-2"):
             await client.act(actions.Fence(member=name, epoch=2))
+        received = (await client.state("m-1")).received
         waiting = asyncio.create_task(write(both, "m-0", 1))
-        primary = await until(client, "m-0", lambda state: state.commits_waiting == 1)
+        # An agent reads the log's position before the number of waiting commits.
+        await until(client, "m-0", lambda s: s.commits_waiting == 1 and s.logged.subtract(received).count == 1)
         assert not waiting.done()
-        assert primary.logged.subtract((await client.state("m-1")).received).count == 1
+        assert (await client.state("m-1")).received == received
         demoted = await client.act(actions.Demote(member="m-0", epoch=2, drain_seconds=0.2))
         assert (demoted.read_only, demoted.role) == (True, Role.NONE)
         with pytest.raises((aiomysql.Error, ConnectionError)):
