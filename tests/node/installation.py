@@ -150,6 +150,11 @@ class Installed:
         """Return its log lines of the levels error and critical."""
         return [line for line in self.log() if line.get("level") in ("error", "critical")]
 
+    def check_log(self) -> None:
+        """Fail with the log lines of the levels error and critical, if there are any."""
+        found = self.errors()
+        assert not found, "\n".join(json.dumps(line) for line in found)
+
     def refusals(self, since: float = 0.0) -> list[str]:
         """Return its requests that RBAC refused; `since` is in seconds since the epoch."""
         since = max(since, self.since)

@@ -114,7 +114,7 @@ def test_a_release_lives_through_upgrade_rollback_and_reinstallation(
     operator.wait_available()
     assert len(operator.pods()) == 1
     assert helm.status() == ("deployed", 3)
-    assert operator.errors() == []
+    operator.check_log()
     assert operator.refusals() == []
 
     helm("uninstall")
@@ -128,7 +128,7 @@ def test_a_release_lives_through_upgrade_rollback_and_reinstallation(
     operator.wait_available()
     node.patch(subject.kind, "web", {"spec": {"size": 2}}, namespace=namespace)
     has_pods(2)
-    assert operator.errors() == []
+    operator.check_log()
     assert operator.refusals(reinstalled) == []
     node.delete(subject.kind, "web", namespace=namespace, wait=True)
     helm("uninstall")

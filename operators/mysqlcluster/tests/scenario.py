@@ -224,7 +224,8 @@ def check_history(database: Database, writers: Writers) -> None:
 
     # Replicas apply the last transactions after the primary has acknowledged them.
     until(lambda: len({frozenset(found) for found in read().values()}) == 1, lambda: problems(writers.history, read()))
-    assert problems(writers.history, read()) == []
+    found = problems(writers.history, read())
+    assert not found, found
 
 
 def survives_a_killed_server(database: Database, writers: Writers) -> None:
