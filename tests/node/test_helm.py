@@ -68,7 +68,13 @@ _SUBJECTS = (
 )
 
 
-@pytest.fixture(scope="module", params=_SUBJECTS, ids=lambda subject: subject.project)
+_PARAMETERS = [
+    pytest.param(subject, id=subject.project, marks=[] if subject.server is None else pytest.mark.slow)
+    for subject in _SUBJECTS
+]
+
+
+@pytest.fixture(scope="module", params=_PARAMETERS)
 def subject(request: pytest.FixtureRequest) -> Subject:
     return request.param
 

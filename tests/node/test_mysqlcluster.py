@@ -19,7 +19,7 @@ from tests.node.pod_network import PodNetwork
 from tests.node.server_images import database_image
 from tests.node.volumes import namespace_with_volumes
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.slow]
 
 scenario = operator_tests("mysqlcluster", "scenario")
 

@@ -218,6 +218,7 @@ def test_a_leader_without_memory_is_killed_and_leads_again(
     assert now["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == "OOMKilled"
 
 
+@pytest.mark.slow
 def test_a_token_that_the_kubelet_rotates_is_used(node: RealNode, pair: Installed, changes: Changes) -> None:
     """A kubelet that starts again requests new tokens for the Pods that run."""
     leader = pair.leader()
