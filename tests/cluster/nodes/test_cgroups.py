@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steersman_cluster.nodes.process.cgroups import ContainerGroup, Limits, NodeGroups, limits_of
+from steersman_cluster.nodes.process.cgroups import NODE_GROUP_PREFIX, ContainerGroup, Limits, NodeGroups, limits_of
 
 
 def limited(**limits: str) -> Any:
@@ -90,6 +90,22 @@ def test_version_2_has_one_group_and_needs_the_memory_controller(tmp_path: Path)
 def test_the_kernel_tells_what_it_has_killed(tmp_path: Path, name: str, text: str, killed: bool) -> None:
     (tmp_path / name).write_text(text)
     assert ContainerGroup((tmp_path,)).out_of_memory is killed
+
+
+def test_a_new_node_deletes_the_groups_of_killed_nodes_but_not_those_of_running_ones(tmp_path: Path) -> None:
+    names = [f"{NODE_GROUP_PREFIX}{name}" for name in ("killed", "running", "new")]
+    for controller in ("memory", "cpu"):
+        (tmp_path / controller / names[0] / "container").mkdir(parents=True)
+        (tmp_path / controller / "of-another-program").mkdir()
+    running = NodeGroups.create(names[1], tmp_path)
+    new = NodeGroups.create(names[2], tmp_path)
+    assert running is not None
+    assert new is not None
+    for controller in ("memory", "cpu"):
+        left = sorted(path.name for path in (tmp_path / controller).iterdir())
+        assert left == ["of-another-program", *sorted(names[1:])]
+    running.close()
+    new.close()
 
 
 def test_a_node_that_may_not_make_groups_has_none(tmp_path: Path) -> None:

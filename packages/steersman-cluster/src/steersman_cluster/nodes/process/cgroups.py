@@ -1,12 +1,15 @@
 """Control groups of containers: memory and CPU limits, if this process may set them (cgroups(7)).
 
 Versions 1 and 2 of control groups are supported. The node creates a group of its own below the current group, and
-does not change others. The cleanup program deletes the group when the node ends, also after a crash.
+does not change others. The cleanup program deletes the group when the node ends, also after a crash. If that program is
+killed together with the node, the next node deletes the group: a running node holds a lock on its own.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from steersman.models import Quantity
+from steersman_cluster.nodes.process.cleanup import delete_group
 from steersman_cluster.objects import Object, dig
 
-__all__ = ["CGROUP_MOUNT", "ContainerGroup", "NodeGroups", "limits_of"]
+__all__ = ["CGROUP_MOUNT", "NODE_GROUP_PREFIX", "ContainerGroup", "NodeGroups", "limits_of"]
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
+NODE_GROUP_PREFIX: Final = "steersman-node-"
 _PERIOD_MICROSECONDS: Final = 100_000
 _MIN_QUOTA_MICROSECONDS: Final = 1000
 _MIN_SHARES: Final = 2
@@ -110,10 +115,24 @@ class NodeGroups:
     def __init__(self, roots: Mapping[str, Path]) -> None:
         self._roots = dict(roots)
         """The group of the node by controller (`memory`, `cpu`); in version 2 one group for both."""
+        self._locks = [lock for root in roots.values() if (lock := _lock(root)) is not None]
 
     @classmethod
     def create(cls, name: str, mount: Path = CGROUP_MOUNT) -> NodeGroups | None:
-        """Create the groups of a node; returns `None` if this process lacks the permission."""
+        """Create the groups of a node, and delete those of killed nodes.
+
+        Returns:
+            The groups; `None` if this process lacks the permission.
+        """
+        _delete_abandoned(mount)
+        while (made := cls._make(name, mount)) is not None:
+            if len(made._locks) == len(made._roots) and all(root.exists() for root in made._roots.values()):
+                break
+            made.close()  # Another node that starts now has deleted a group before it was locked.
+        return made
+
+    @classmethod
+    def _make(cls, name: str, mount: Path) -> NodeGroups | None:
         roots: dict[str, Path] = {}
         try:
             if (mount / "cgroup.controllers").exists():
@@ -121,14 +140,14 @@ class NodeGroups:
                 if "memory" not in enabled:
                     return None
                 directory = mount / name
-                directory.mkdir()
+                directory.mkdir(exist_ok=True)
                 roots = {"unified" if "cpu" in enabled else "unified memory": directory}
                 controllers = " ".join(f"+{one}" for one in ("memory", "cpu") if one in enabled)
                 (directory / "cgroup.subtree_control").write_text(controllers)
             else:
                 for controller in ("memory", "cpu"):
                     directory = mount / controller / name
-                    directory.mkdir()
+                    directory.mkdir(exist_ok=True)
                     roots[controller] = directory
         except OSError:
             for directory in roots.values():
@@ -136,6 +155,11 @@ class NodeGroups:
                     directory.rmdir()
             return None
         return cls(roots)
+
+    def close(self) -> None:
+        """Release the locks, so that the next node deletes groups that are left."""
+        while self._locks:
+            os.close(self._locks.pop())
 
     @property
     def directories(self) -> list[str]:
@@ -149,6 +173,28 @@ class NodeGroups:
             directory.mkdir(exist_ok=True)
         group.set(limits)
         return group
+
+
+def _delete_abandoned(mount: Path) -> None:
+    """Delete the groups of nodes that were killed together with their cleanup programs."""
+    for directory in (*mount.glob(f"{NODE_GROUP_PREFIX}*"), *mount.glob(f"*/{NODE_GROUP_PREFIX}*")):
+        lock = _lock(directory)
+        if lock is not None:
+            delete_group(str(directory))
+            os.close(lock)
+
+
+def _lock(directory: Path) -> int | None:
+    """Return the descriptor of a lock on a group; `None` if another process holds one, or the group is gone."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+        else:
+            return descriptor
+    return None
 
 
 def _check_usage(directory: Path, limit: int) -> None:

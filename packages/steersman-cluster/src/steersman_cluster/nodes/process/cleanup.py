@@ -42,18 +42,24 @@ def kill_marked(mark: str) -> None:
         time.sleep(0.02)
 
 
-def delete_groups(groups: list[str]) -> None:
-    """Delete the control groups of a node when their processes have ended; waits at most five seconds."""
+def delete_group(group: str) -> bool:
+    """Delete the control group of a node with those of its containers; return whether it is gone."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(group):
+            if entry.is_dir():
+                with contextlib.suppress(OSError):
+                    os.rmdir(entry)
+    with contextlib.suppress(OSError):
+        os.rmdir(group)
+    return not os.path.exists(group)
+
+
+def clean(mark: str, groups: list[str]) -> None:
+    """Kill all processes with a mark, then delete the control groups; waits at most five seconds for each."""
+    kill_marked(mark)
     for group in groups:
         for _ in range(250):
-            with contextlib.suppress(OSError):
-                for entry in os.scandir(group):
-                    if entry.is_dir():
-                        with contextlib.suppress(OSError):
-                            os.rmdir(entry)
-            with contextlib.suppress(OSError):
-                os.rmdir(group)
-            if not os.path.exists(group):
+            if delete_group(group):
                 break
             time.sleep(0.02)
 
@@ -63,5 +69,4 @@ if __name__ == "__main__":
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):
         pass
-    kill_marked(sys.argv[1])
-    delete_groups(sys.argv[2:])
+    clean(sys.argv[1], sys.argv[2:])

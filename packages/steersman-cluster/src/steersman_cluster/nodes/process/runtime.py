@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +36,8 @@ from steersman_cluster.nodes.pod_events import (
 from steersman_cluster.nodes.pod_state import Container
 from steersman_cluster.nodes.process import cleanup, probe_tasks
 from steersman_cluster.nodes.process.api_reader import ApiReader
-from steersman_cluster.nodes.process.cgroups import NodeGroups, limits_of
+from steersman_cluster.nodes.process.cgroups import NODE_GROUP_PREFIX, NodeGroups, limits_of
+from steersman_cluster.nodes.process.cleanup_guard import CleanupGuard
 from steersman_cluster.nodes.process.container_commands import ContainerCommands
 from steersman_cluster.nodes.process.container_launch import ContainerLauncher
 from steersman_cluster.nodes.process.container_run import Run
@@ -91,7 +91,8 @@ class ProcessRuntime:
         self._memory: MemoryVolumes | None = None
         if mode != "plain":
             self._memory = MemoryVolumes(network.user_namespace if network is not None else None)
-        self._guard: asyncio.subprocess.Process | None = None
+        self.guard: CleanupGuard | None = None
+        """The cleanup program, where the kernel does not end and delete everything of a node itself."""
         self._cleaning: set[asyncio.Task[None]] = set()
         self.commands = ContainerCommands(mode)
         """The additional commands in containers."""
@@ -114,15 +115,11 @@ class ProcessRuntime:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reader.start()
         self.measurements.start()
-        self._groups = NodeGroups.create(f"steersman-{self.mark}") if os.geteuid() == 0 else None
+        self._groups = NodeGroups.create(f"{NODE_GROUP_PREFIX}{self.mark}") if os.geteuid() == 0 else None
         self._launcher.groups = self._groups
         if self.mode == "plain" or self._groups is not None:
-            groups = self._groups.directories if self._groups is not None else ()
-            self._guard = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", cleanup.__file__, self.mark, *groups),
-                stdin=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+            self.guard = CleanupGuard(self.mark, self._groups.directories if self._groups is not None else [])
+            await self.guard.start()
 
     async def close(self) -> None:
         """Kill all containers and wait for their end. The Pods stay in the API."""
@@ -137,13 +134,15 @@ class ProcessRuntime:
             await self._memory.close()
         await self._reader.close()
         self._images.close()
-        if self._guard is not None and self._guard.stdin is not None:
-            self._guard.stdin.close()
-            await self._guard.wait()
-            self._guard = None
+        if self.guard is not None:
+            await self.guard.close()
+            self.guard = None
         else:
             # The remaining processes of a sandbox end shortly after its first process.
             await asyncio.to_thread(cleanup.kill_marked, self.mark)
+        if self._groups is not None:
+            self._groups.close()
+            self._groups = None
 
     # Methods that the agent calls.
 
