@@ -1,4 +1,8 @@
-"""Three MariaDB servers as a StatefulSet, which know each other by the names of a headless Service only."""
+"""Three MariaDB servers as a StatefulSet, which know each other by the names of a headless Service only.
+
+They run as the user of their security context. Where the tests are not root, the nodes cannot take that user, and the
+servers run as root of a user namespace.
+"""
 
 import json
 import subprocess
@@ -24,8 +28,9 @@ START = """
 set -eu
 ordinal=${HOSTNAME##*-}
 files=${MARIADB_BASEDIR:+--basedir=$MARIADB_BASEDIR --lc-messages-dir=$MARIADB_BASEDIR/share/mysql}
+user=$([ "$(id -u)" != 0 ] || echo --user=root)
 if [ ! -d /data/db/mysql ]; then
-  mariadb-install-db --no-defaults $files --datadir=/data/db --user="$(id -un)" --skip-test-db --skip-name-resolve \
+  mariadb-install-db --no-defaults $files $user --datadir=/data/db --skip-test-db --skip-name-resolve \
     --auth-root-authentication-method=normal >/tmp/install.log 2>&1
 fi
 if [ "$ordinal" = 0 ]; then
@@ -42,7 +47,7 @@ MASTER_USE_GTID=slave_pos;
 START SLAVE;
 END
 fi
-exec mariadbd --no-defaults $files --datadir=/data/db --user="$(id -un)" --server-id=$((ordinal + 1)) --log-bin=binlog \
+exec mariadbd --no-defaults $files $user --datadir=/data/db --server-id=$((ordinal + 1)) --log-bin=binlog \
   --log-slave-updates --skip-name-resolve --skip-slave-start --slave-net-timeout=5 --init-file=/tmp/init.sql \
   --socket=/tmp/server.sock --innodb-buffer-pool-size=32M --performance-schema=off
 """
@@ -72,6 +77,7 @@ CONTAINER = {
     },
     "volumeMounts": [{"name": "data", "mountPath": "/data"}],
 }
+USER = {"runAsNonRoot": True, "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999}
 STATEFUL_SET = {
     "apiVersion": "apps/v1",
     "kind": "StatefulSet",
@@ -83,7 +89,7 @@ STATEFUL_SET = {
         "selector": {"matchLabels": LABELS},
         "template": {
             "metadata": {"labels": LABELS},
-            "spec": {"terminationGracePeriodSeconds": 10, "containers": [CONTAINER]},
+            "spec": {"terminationGracePeriodSeconds": 10, "securityContext": USER, "containers": [CONTAINER]},
         },
         "volumeClaimTemplates": [
             {
