@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ from tests.e2e.results import (
     surprises,
     to_json,
 )
-from tests.e2e.selection import listed, quick
+from tests.e2e.selection import listed, quick, repeated
 from tests.e2e.suite import Suite, conformance_tests, is_serial
 
 _ROOT: Final = Path(__file__).parents[2]
@@ -113,9 +113,14 @@ def _line(result: Result) -> str:
 
 
 def _execute(
-    options: argparse.Namespace, tests: Sequence[str], programs: dict[str, Path], source: Path, results: list[Result]
+    options: argparse.Namespace,
+    tests: Sequence[str],
+    programs: dict[str, Path],
+    source: Path,
+    results: list[Result],
+    expectations: Mapping[str, str],
 ) -> None:
-    """Start a cluster with the images, run tests on it, and append and store each result at once."""
+    """Start a cluster with the images, run tests on it, and add and store each result at once."""
     root_file_systems = programs["e2e.test"].parents[1] / "images"
     try:
         images.build(root_file_systems, programs, source)
@@ -129,11 +134,14 @@ def _execute(
         options.logs.mkdir(parents=True, exist_ok=True)
 
         def keep(result: Result) -> None:
-            results.append(result)
+            results[:] = [*(known for known in results if known.test != result.test), result]
             (options.logs / _KEPT).write_text(to_json(results, _version(source)), "utf-8")
             print(_line(result), flush=True)
 
         asyncio.run(_run(suite, tests, options.workers, keep))
+        if again := repeated(results, expectations, options.forgive):
+            print(f"\n{len(again)} failed: once more, alone", flush=True)
+            asyncio.run(_run(suite, again, 1, keep))
 
 
 def _version(source: Path) -> str:
@@ -152,6 +160,7 @@ def main() -> int:
     parser.add_argument("--tests", type=Path, help="a file with names of tests, one a line: only these tests")
     parser.add_argument("--resume", action="store_true", help="keep the results of a run that was interrupted")
     parser.add_argument("--retry", action="store_true", help="with --resume: run the tests again that failed")
+    parser.add_argument("--forgive", type=int, default=0, help="run at most so many failed tests once more, alone")
     parser.add_argument("--no-report", action="store_true", help="do not write docs/conformance-suite.*")
     options = parser.parse_args()
     programs, source = _built(cached_only=options.cached), _module()
@@ -177,7 +186,7 @@ def main() -> int:
     except ExpectationError as problem:
         raise SystemExit(f"conformance: {problem}") from None
     if tests:
-        _execute(options, tests, programs, source, results)
+        _execute(options, tests, programs, source, results, expectations)
     complete = len(results) == len(every)
     if complete and not options.no_report:
         changes = differences(results, before)

@@ -16,7 +16,7 @@ from tests.e2e.results import (
     surprises,
     to_json,
 )
-from tests.e2e.selection import QUICK_SECONDS, listed, quick
+from tests.e2e.selection import QUICK_SECONDS, listed, quick, repeated
 from tests.e2e.suite import failure_of, is_serial, seconds_allowed
 
 GOOD = Result("[sig-node] Pods should run [Conformance]", Outcome.PASSED, 2.04)
@@ -105,10 +105,16 @@ def test_the_quick_part_has_the_fastest_tests_of_each_sig_within_its_time():
     record += [Result("[sig-auth] hours", Outcome.PASSED, 3600.0), Result("[sig-gone] gone", Outcome.PASSED, 1.0)]
     tests = [result.test for result in record if "gone" not in result.test]
     chosen = quick(tests, record, workers=1)
-    assert {"[sig-apps] fast", "[sig-apps] slow", "[sig-node] 0"} <= set(chosen)
-    assert not {"[sig-cli] failed", "[sig-auth] [Serial] alone", "[sig-auth] hours", "[sig-gone] gone"} & set(chosen)
+    assert {"[sig-apps] fast", "[sig-apps] slow", "[sig-node] 0", "[sig-cli] failed"} <= set(chosen)
+    assert not {"[sig-auth] [Serial] alone", "[sig-auth] hours", "[sig-gone] gone"} & set(chosen)
     assert sum(r.seconds for r in record if r.test in chosen) <= QUICK_SECONDS
     assert len(quick(tests, record, workers=2)) > len(chosen)
+
+
+def test_a_few_unexpected_failures_run_again_and_many_or_expected_ones_do_not():
+    assert repeated([GOOD, BAD], {}, limit=1) == [BAD.test]
+    assert repeated([GOOD, BAD], {}, limit=0) == []
+    assert repeated([GOOD, BAD], {BAD.test: "SCTP is not supported"}, limit=1) == []
 
 
 def test_tests_that_wait_for_schedules_get_more_time():
