@@ -197,6 +197,17 @@ class Loose(Model):
     anything: object = None
 
 
+def test_a_handler_reads_the_previous_version_without_decoding_it_again(monkeypatch):
+    store = Store(metadata_of(WIDGET))
+    apply(store, "ADDED", widget("a", 1, labels={"tier": "one"}))
+    first = store.get(Key("default", "a")).object(store.view)
+    (change,) = apply(store, "MODIFIED", widget("a", 2, labels={"tier": "two"}))
+    monkeypatch.setattr(store, "body_of", None)
+    assert change.old.object(store.view) is first
+    assert change.old.metadata().labels == {"tier": "one"}
+    assert change.new.object(store.view).metadata.labels == {"tier": "two"}
+
+
 def test_typed_views_are_shared_and_dynamic_ones_are_not():
     """C1: shared objects are immutable; mutable objects are not shared."""
     from steersman.models import View

@@ -19,6 +19,7 @@ from steersman.models import (
     ObjectMeta,
     OwnerReference,
     PartialObjectMetadata,
+    Resource,
     View,
     decode,
 )
@@ -154,6 +155,9 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     def metadata(self) -> ObjectMeta:
         """Return all metadata. Raises `UndecodableError` if a field has an unexpected type."""
         if self._metadata is None:
+            if isinstance(self._object, Resource | PartialObjectMetadata):
+                self._metadata = self._object.metadata
+                return self._metadata
             try:
                 self._metadata = decode(PartialObjectMetadata, self.raw()).metadata
             except DecodeError as problem:
@@ -174,6 +178,10 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         if is_immutable(seen_as):
             self._object, self._object_type = found, seen_as
         return found
+
+    def keep(self, found: object, type: object) -> None:
+        """Keep a decoded, immutable object for the readers of this entry."""
+        self._object, self._object_type = found, type
 
     def object_once(self, view: KindLike[T]) -> T:
         """Return the object as `object` does, without keeping the decoded value for other readers."""

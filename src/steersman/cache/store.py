@@ -206,6 +206,8 @@ class Store:
         if (len(version) != len(known) or version <= known) and older(version, known):
             return ()
         before = Entry(self, key, old, None, facts)
+        if self._decoded and (hot := self._decoded.get((self.view.type, key))) is not None and hot[0] is old:
+            before.keep(hot[1], self.view.type)  # The new version displaces it.
         owned = len(texts) > 2
         if texts[0] == uid:
             if version == known and known:
@@ -537,7 +539,7 @@ class Store:
 
     def _values(self, name: str, declared: FunctionIndex, entry: Entry) -> str | tuple[str, ...]:
         try:
-            values = declared.function(self.read(entry, declared.view))
+            values = declared.function(entry.object(declared.view))
             return values if isinstance(values, str) else tuple(values or ())
         except UndecodableError:
             return ()

@@ -103,8 +103,14 @@ class ControllerSet:
         )
         mapper_reader = runtime.reader([*views, declared.kind], reader.user)  # Mappers look for the reconciled kind.
 
+        contexts: dict[str, Context] = {}
+
         def mapper_context(obj: Any) -> Context:
-            return Context(runtime, mapper_reader, namespace=obj.metadata.namespace)
+            namespace = obj.metadata.namespace
+            if namespace not in contexts:
+                contexts.clear()  # Changes of one namespace mostly follow each other.
+                contexts[namespace] = Context(runtime, mapper_reader, namespace=namespace)
+            return contexts[namespace]
 
         return RunningController(declared, controller, reconciler, mapper_context)
 

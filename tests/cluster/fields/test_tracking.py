@@ -267,3 +267,12 @@ def test_objects_that_are_too_deep_are_refused():
         deep = {"a": deep}
     with pytest.raises(APIError, match="exceeded max depth"):
         track(None, {"metadata": {}, "spec": deep}, custom(None), manager="m", api_version="v1", time=time(0))
+
+
+def test_writers_of_the_same_fields_share_a_set_that_later_writes_do_not_change():
+    first = write(None, config_map(a="1", b="2"), "one")
+    second = write(None, config_map(b="3", a="4"), "one")
+    before = copy.deepcopy(first)
+    taken = write(second, config_map(a="5", b="3"), "two", 1)
+    assert owners(first) == owners(second) == owners(before)
+    assert owners(taken) == {"one": {"f:data": {".": {}, "f:b": {}}}, "two": {"f:data": {"f:a": {}}}}

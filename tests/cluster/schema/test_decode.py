@@ -218,6 +218,29 @@ def test_decoding_twice_changes_nothing_more():
     assert obj == before
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":{"b":1},"c":[true,null,"d"]}',
+        b'{"a":1,"a":2}',
+        b'{"a":[{"b":1,"b":1}]}',
+        b'{"a":1.0,"b":1e3}',
+        b'{"a":-0}',
+        b'{"a":9223372036854775807,"b":9223372036854775808,"c":18446744073709551616}',
+        b'{"a":"\\u003c\\ud800\\/"}',
+        '{"é":"\N{SNOWMAN}"}'.encode(),
+        b"[]",
+        b"1",
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"literal": True}, {"unstructured": True}])
+def test_compact_json_is_read_as_the_same_json_with_space(body, options):
+    value, repeated = loads(body, **options)
+    spaced, repeated_there = loads(body + b" ", **options)
+    assert repr(value) == repr(spaced)
+    assert repeated == repeated_there
+
+
 def test_parsing_tells_of_repeated_keys():
     assert loads(b'{"a": {"b": 1}}') == ({"a": {"b": 1}}, False)
     assert loads(b'{"a": {"b": 1, "b": 2}}') == ({"a": {"b": 2}}, True)

@@ -40,7 +40,7 @@ class Path(str):
     __slots__ = ()
 
     def __truediv__(self, name: str) -> Path:
-        return Path(f"{self}.{name}" if self else name)
+        return Path(self + "." + name if self else name)
 
     def at(self, index: int) -> Path:
         """The path of a list's item: `spec.containers[0]`."""
@@ -53,8 +53,8 @@ class Path(str):
 
 def meta(obj: Object) -> Object:
     """Return the metadata of an object; an empty dict if there is none."""
-    found = obj.get("metadata")
-    return cast(Object, found) if isinstance(found, dict) else {}
+    found: Object | None = obj.get("metadata")
+    return found if isinstance(found, dict) else {}
 
 
 def name_of(obj: Object) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
+
 from steersman_cluster.errors import FieldError
 from steersman_cluster.objects import Object, dig, meta
 
@@ -39,8 +41,7 @@ class Reader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class WriteContext:
+class WriteContext(msgspec.Struct, frozen=True):
     """The circumstances of one write."""
 
     user: User

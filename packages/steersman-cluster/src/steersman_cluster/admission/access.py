@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from msgspec import structs
+
 from steersman_cluster.auth.attributes import Attributes
 from steersman_cluster.auth.rbac import Authorizer
 from steersman_cluster.auth.tokens import account_groups, account_name
@@ -47,13 +49,13 @@ class Check:
     asked: Attributes
 
     def subresource(self, subresource: str) -> Self:
-        return replace(self, asked=replace(self.asked, subresource=subresource))
+        return replace(self, asked=structs.replace(self.asked, subresource=subresource))
 
     def namespace(self, namespace: str) -> Self:
-        return replace(self, asked=replace(self.asked, namespace=namespace))
+        return replace(self, asked=structs.replace(self.asked, namespace=namespace))
 
     def name(self, name: str) -> Self:
-        return replace(self, asked=replace(self.asked, name=name))
+        return replace(self, asked=structs.replace(self.asked, name=name))
 
     def field_selector(self, selector: str) -> Self:
         """RBAC does not look at selectors."""
@@ -64,7 +66,7 @@ class Check:
         return self
 
     def check(self, verb: str) -> Decision:
-        return Decision(*self.authorizer.authorize(self.user, replace(self.asked, verb=verb)))
+        return Decision(*self.authorizer.authorize(self.user, structs.replace(self.asked, verb=verb)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,11 @@ class BoundPolicies:
         if resource in (self._policies, self._bindings):
             self._known = None
 
+    @property
+    def any(self) -> bool:
+        """Whether there is a policy with a binding."""
+        return bool(self._all())
+
     def matching(self, write: Write) -> Iterator[tuple[Object, Object, Equivalent]]:
         """Yield the policies that match a write, each with a binding and the version in which the policy sees it."""
         known = self._all()

@@ -117,8 +117,10 @@ class Admission:
 
     def mutate_now(self, write: Write) -> None:
         """The built-in plug-ins and policies that change objects (and those that refuse early). Raises `APIError`."""
-        state = PolicyRound()
         self._run_mutating_plugins(write)
+        if not self.mutations.any:
+            return
+        state = PolicyRound()
         run_without_waiting(self.mutations.apply(write, state, again=False))
         if state.changed:
             self._run_mutating_plugins(write)

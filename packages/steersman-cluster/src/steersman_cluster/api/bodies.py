@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+import msgspec
 
 from steersman_cluster import schema
 from steersman_cluster.api.custom_bodies import decode_custom, integers
@@ -37,8 +38,7 @@ _FLOAT: Final = re.compile(rb"[0-9](?:\.[0-9]|[eE])")
 _SUMMARY: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A body that was parsed: its value, texts about repeated keys, and the bytes it came in."""
 
     value: Any

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import types
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
 from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, UpgradeRefusedError
@@ -54,17 +55,16 @@ class InProcessTransport:
     def _request(self, method: str, path: str, query: Query, headers: RequestHeaders, body: bytes | None) -> Request:
         if self._closed:
             raise ConnectError(f"{method} {path}: the client is closed")
-        pairs = tuple(query.items() if isinstance(query, Mapping) else query)
+        pairs = tuple(query.items() if isinstance(query, Mapping) else query) if query else ()
         given = headers.items() if isinstance(headers, Mapping) else headers
-        found = _Headers((name.lower(), value) for name, value in given)
         return Request(
             method,
-            unquote(path),
+            unquote(path) if "%" in path else path,
             Params(pairs),
-            found,
+            _Headers([(name.lower(), value) for name, value in given]),
             body or b"",
             self._user,
-            query=urlencode(pairs),
+            query=urlencode(pairs) if pairs else "",
             as_of=self.as_of,
         )
 
@@ -79,10 +79,20 @@ class InProcessTransport:
         timeout: float,
     ) -> Answer:
         """Send a request; see `Transport.request`."""
-        request = self._request(method, path, query, headers, body)
+        handling = self._server.handle(self._request(method, path, query, headers, body))
+        # Most requests wait for nothing, and need no timer.
+        try:
+            waits_for = handling.send(None)
+        except StopIteration as done:
+            response: Response = done.value
+            if response.stream is None:
+                return Answer(response.status, self._headers(response), response.body)
+            waiting = _finished(response)
+        else:
+            waiting = _resumed(handling, waits_for)
         try:
             async with asyncio.timeout(timeout):
-                response = await self._server.handle(request)
+                response = await waiting
                 data = response.body
                 if response.stream is not None:
                     data = b"".join([chunk async for chunk in response.stream])
@@ -135,6 +145,26 @@ class InProcessTransport:
         if self._drop_warnings and headers:
             headers = [pair for pair in headers if pair[0] != "Warning"]
         return HeaderPairs((("Content-Type", response.content_type), *headers))
+
+
+async def _finished(response: Response) -> Response:
+    return response
+
+
+@types.coroutine
+def _resumed(handling: Coroutine[Any, Any, Response], waits_for: Any) -> Generator[Any, Any, Response]:
+    """Run a coroutine to its end that has been started, and waits for what its first step has returned."""
+    while True:
+        try:
+            sent = yield waits_for
+        except BaseException as problem:  # noqa: BLE001 - the coroutine handles it
+            step, argument = handling.throw, problem
+        else:
+            step, argument = handling.send, sent
+        try:
+            waits_for = step(argument)
+        except StopIteration as done:
+            return done.value
 
 
 async def _single_chunk(body: bytes) -> AsyncIterator[bytes]:

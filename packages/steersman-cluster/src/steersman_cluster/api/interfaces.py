@@ -193,7 +193,9 @@ class Change:
 
     def warn(self, texts: Iterable[str]) -> None:
         """Texts for `Warning` headers; a second attempt does not repeat them."""
-        self.warnings.extend(text for text in texts if text not in self.warnings)
+        for text in texts:
+            if text not in self.warnings:
+                self.warnings.append(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +204,8 @@ class Outcome:
 
     obj: Object
     created: bool = False
+    body: bytes | None = None
+    """The JSON of the object, where it is stored as it is served."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,9 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if not isinstance(made, dict):
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
-        fresh = cast(Object, _copy(made, _CONVERTED if media == STRATEGIC else _EXACT))
+        kept = _untouched(change, media, present, cast(Object, made))
+        touched = {key: part for key, part in cast(Object, made).items() if key not in kept}
+        fresh = cast(Object, _copy(touched, _CONVERTED if media == STRATEGIC else _EXACT))
         quoted = partial(_quoted, media, value, cast(Object, made))
         _same_kind(change, fresh, quoted)
         found = _decode(change, fresh, telling=validation != "Ignore")
@@ -191,9 +193,21 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted(), why or found.mismatch)
         _check_strict_errors(change, [*strict, *found.unknown], quoted)
-        return fresh
+        return _in_order_of(cast(Object, made), {**fresh, **kept}) if kept else fresh
 
     return transform
+
+
+def _untouched(change: Change, media: str, present: Object, made: Object) -> Object:
+    """Return the parts of a built-in object that a patch leaves as they are stored, which need no decoding."""
+    if change.resource.definition is not None or media == JSON_PATCH:  # a JSON patch may change parts in place
+        return {}
+    return {key: made[key] for key in ("spec", "status") if key in made and made[key] is present.get(key)}
+
+
+def _in_order_of(first: Object, found: Object) -> Object:
+    """Return an object with its fields in the order of another one, new fields last."""
+    return {key: found[key] for key in dict.fromkeys((*first, *found)) if key in found}
 
 
 def _quoted(media: str, value: Any, made: Object) -> Any:

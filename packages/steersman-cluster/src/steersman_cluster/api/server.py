@@ -11,7 +11,7 @@ import json
 import random
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, cast
@@ -280,9 +280,9 @@ def _is_interactive(request: Request) -> bool:
     return (request.headers.get("User-Agent") or "").startswith(_INTERACTIVE_AGENTS)
 
 
-def _warned(response: Response, warnings: Iterable[str]) -> Response:
-    texts = dict.fromkeys(warnings)
-    if texts:
+def _warned(response: Response, warnings: list[str]) -> Response:
+    if warnings:
+        texts = dict.fromkeys(warnings)
         response.headers = (*response.headers, *(("Warning", f"299 - {_quoted(text)}") for text in texts))
     return response
 

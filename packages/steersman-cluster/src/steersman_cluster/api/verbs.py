@@ -192,6 +192,8 @@ class Verbs:
 
     def _answer(self, resource: ResourceType, outcome: Outcome, form: Form) -> Response:
         status = 201 if outcome.created else 200
+        if outcome.body is not None and form.plain:
+            return Response(status, outcome.body + b"\n")
         return self._server.reads.shaped(resource, outcome.obj, form, "", status)
 
     # Deletes.

@@ -72,7 +72,8 @@ def fields_of(resource: ResourceType, item: Item) -> dict[str, str]:
     if found is None:
         found = {"metadata.name": item.name, "metadata.namespace": item.namespace}
         if resource.strategy.selectable:
-            found.update(resource.strategy.fields(object_of(resource, item)))
+            written = item.written if _as_stored(resource) else None
+            found.update(resource.strategy.fields(object_of(resource, item) if written is None else written))
         known[resource, "fields"] = found
     return cast("dict[str, str]", found)
 

@@ -105,9 +105,8 @@ class Writer:
             raise metas.no_unique_name(resource, name)
         if (present := self._storage.get(resource.stored_at, change.namespace, name)) is not None:
             raise _exists(resource, present)
-        if not change.options.dry_run:
-            self._commit(change, obj, stored)
-        return Outcome(obj, True)
+        body = self._commit(change, obj, stored) if not change.options.dry_run else None
+        return Outcome(obj, True, body)
 
     def _create_problems(self, change: Change, obj: Object) -> list[FieldError]:
         resource = change.resource
@@ -224,11 +223,12 @@ class Writer:
             return None  # it changed while a webhook looked: once more, from the start
         if change.options.dry_run:
             return Outcome(obj)
+        body = None
         if server.finished(resource, obj, old):
             self._storage.delete(resource.stored_at, change.namespace, change.name)
         elif stored is not None:
-            self._commit(change, obj, stored)
-        return Outcome(obj)
+            body = self._commit(change, obj, stored)
+        return Outcome(obj, body=body)
 
     def _update_problems(self, change: Change, obj: Object, old: Object) -> list[FieldError]:
         problems = rules.validate_metadata_update(obj, old, _METADATA, change.resource.namespaced)
@@ -240,11 +240,14 @@ class Writer:
     def _has(self, resource: ResourceType, namespace: str, name: str) -> bool:
         return self._storage.get(resource.stored_at, namespace, name) is not None
 
-    def _commit(self, change: Change, obj: Object, stored: Object) -> None:
+    def _commit(self, change: Change, obj: Object, stored: Object) -> bytes | None:
+        """Store an object, and return its JSON if it is stored as it is served."""
         resource = change.resource
         item = self._storage.put(resource.stored_at, change.namespace, str(meta(obj)["name"]), stored)
-        if stored is not obj:
-            meta(obj)["resourceVersion"] = str(item.revision)
+        if stored is obj:
+            return item.value
+        meta(obj)["resourceVersion"] = str(item.revision)
+        return None
 
     def _versions(self, change: Change) -> WriteVersions:
         if change.versions is None:

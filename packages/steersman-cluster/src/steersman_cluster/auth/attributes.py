@@ -6,7 +6,8 @@ The module contains values only. Texts follow the API server's `responsewriters.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+import msgspec
 
 from steersman_cluster.errors import APIError, forbidden
 from steersman_cluster.strategy import User
@@ -14,8 +15,7 @@ from steersman_cluster.strategy import User
 __all__ = ["Attributes", "forbidden_error", "quoted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """A verb on a resource, or on a path where `resource` is empty (`path` is then set)."""
 
     verb: str

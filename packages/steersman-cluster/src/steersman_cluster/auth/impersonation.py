@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from steersman_cluster.auth.attributes import Attributes, forbidden_error, quoted
 from steersman_cluster.auth.authentication import Headers

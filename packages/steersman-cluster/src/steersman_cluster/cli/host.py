@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from steersman.cache.memory import ProcessMemory
 from steersman.signals import stop_on_signals
 from steersman.version import __version__
 from steersman_cluster.cli.user_kubeconfig import context_name, merge, take_out
@@ -94,6 +95,7 @@ async def _host(wanted: Hosted, mine: Claim, show: Callable[[Record], None]) -> 
             )  # fmt: skip
             mine.record(record)
             show(record)
+            ProcessMemory().caches_synced()
             await stopped
         finally:
             stopped.cancel()

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.fields.elements import shown

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from steersman_cluster.fields.sets import FieldSet, InvalidFieldsError, parse, sort, union
 from steersman_cluster.objects import Object
@@ -16,8 +18,7 @@ MAX_UPDATE_MANAGERS = 10
 ANCIENT_CHANGES = "ancient-changes"
 
 
-@dataclass(frozen=True, slots=True)
-class Manager:
+class Manager(msgspec.Struct, frozen=True):
     """One entry of `managedFields`: manager, operation, version, subresource, time and fields."""
 
     name: str

@@ -7,7 +7,8 @@ the parent. Follows apimachinery's `managedfields.ScaleHandler`, including this:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from steersman_cluster.fields.managers import Manager, decode, encode
 from steersman_cluster.fields.sets import FieldSet, difference, has_any

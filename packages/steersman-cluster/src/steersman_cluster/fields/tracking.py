@@ -7,8 +7,9 @@ from all other managers. Follows apimachinery's `managedfields` and structured-m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias, cast
+
+from msgspec.structs import replace
 
 from steersman_cluster.fields.managers import Manager, cap, decode, encode, is_reset
 from steersman_cluster.fields.sets import (
@@ -40,6 +41,7 @@ _SYSTEM = frozenset(
         "resourceVersion",
     )
 )  # fmt: skip
+_MAX_SORTED_SETS = 64
 STRIPPED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -87,7 +89,7 @@ def track(
         written = stored if unchanged else encode(entry for entry in entries if entry.fields)
     else:
         self = Manager(manager or "unknown", operation, api_version, subresource, time, EMPTY)
-        written = encode(cap(_joined(found.left(entries), self, changed)))
+        written = encode(cap(_joined(found.left(entries), self, changed, type)))
     if written:
         holder["managedFields"] = written
 
@@ -103,7 +105,7 @@ def _given(given: list[Object], stored: list[Object]) -> list[Manager]:
     return entries or decode(stored, trusted=True)
 
 
-def _joined(entries: list[Manager], self: Manager, changed: FieldSet) -> list[Manager]:
+def _joined(entries: list[Manager], self: Manager, changed: FieldSet, type: Type) -> list[Manager]:
     """Add what changed to the writer's entry, which moves its time."""
     if not changed:
         return entries
@@ -114,9 +116,25 @@ def _joined(entries: list[Manager], self: Manager, changed: FieldSet) -> list[Ma
             mine = entry.fields
         else:
             out.append(entry)
-    fields = mine if is_subset(changed, mine) else sort(union(changed, mine))
-    out.append(replace(self, fields=fields))
+    if not mine:
+        fields = _sorted(changed, self, type)
+    else:
+        fields = mine if is_subset(changed, mine) else sort(union(changed, mine))
+    out.append(Manager(self.name, self.operation, self.api_version, self.subresource, self.time, fields))
     return out
+
+
+def _sorted(changed: FieldSet, self: Manager, type: Type) -> FieldSet:
+    """Return the sorted set; most writers write the same fields of many objects of a type, one after the other."""
+    memo: dict[tuple[str, str], tuple[FieldSet, FieldSet]] = type.memo.setdefault("sorted", {})
+    slot = self.name, self.subresource
+    known = memo.get(slot)
+    if known is not None and known[0] == changed:
+        return known[1]
+    if len(memo) >= _MAX_SORTED_SETS:
+        memo.clear()
+    memo[slot] = changed, sort(changed)
+    return memo[slot][1]
 
 
 class Changes:

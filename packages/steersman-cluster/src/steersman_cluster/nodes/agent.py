@@ -12,6 +12,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -30,9 +31,9 @@ from steersman_cluster.nodes.recorder import Recorder
 from steersman_cluster.nodes.registration import Registration
 from steersman_cluster.nodes.resizes import refusal_of
 from steersman_cluster.nodes.status import RESIZE_CONDITIONS, status_of
-from steersman_cluster.objects import Object, dig, uid_of
+from steersman_cluster.objects import Object, dig, meta, uid_of
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "is_echo"]
 
 _STRATEGIC = "application/strategic-merge-patch+json"
 _WRITERS: Final = 8
@@ -126,7 +127,10 @@ class Agent:
             return
         node_pod = self.pods.get(uid_of(pod))
         if node_pod is not None:
-            self.post(node_pod.uid, Sync(pod, self._refusal(node_pod, pod)))
+            if node_pod.uid not in self._deferred and is_echo(node_pod, pod):
+                node_pod.pod_state = replace(node_pod.pod_state, pod=pod)
+            else:
+                self.post(node_pod.uid, Sync(pod, self._refusal(node_pod, pod)))
             self.runtime.synced(node_pod)
             return
         node_pod = NodePod(begin(pod, self.clock(), adopt=self.runtime.adopts), node)
@@ -329,6 +333,33 @@ class Agent:
         except ApiError as problem:
             if not isinstance(problem, NotFound):
                 raise
+
+
+def is_echo(node_pod: NodePod, pod: Object) -> bool:
+    """Return whether a new version of a Pod differs from the known one only by the last status write of its node."""
+    sent, before = node_pod.sent, node_pod.pod_state.pod
+    status: Object = pod.get("status") or {}
+    status_before: Object = before.get("status") or {}
+    written: list[Object] = sent.get("conditions") or []
+    return (
+        bool(sent)
+        and all(status.get(key) == value for key, value in sent.items() if key != "conditions")
+        and all(condition in status.get("conditions", ()) for condition in written)
+        and _of_others(status, sent, written) == _of_others(status_before, sent, written)
+        and pod.get("spec") == before.get("spec")
+        and _own_metadata(pod) == _own_metadata(before)
+    )
+
+
+def _of_others(status: Object, sent: Object, written: list[Object]) -> Object:
+    """Return the fields and conditions of a status that the node does not write."""
+    kinds = {condition["type"] for condition in written}
+    conditions = [one for one in status.get("conditions") or () if one["type"] not in kinds]
+    return {key: value for key, value in status.items() if key not in sent} | {"conditions": conditions}
+
+
+def _own_metadata(pod: Object) -> Object:
+    return {key: value for key, value in meta(pod).items() if key not in ("resourceVersion", "managedFields")}
 
 
 def _keep_transition(condition: Object, sent: list[Object] | None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from steersman_cluster.nodes.pod_state import Container, Exit, PodState, Preparation, Role, Stage
@@ -23,7 +24,12 @@ RESIZE_CONDITIONS = ("PodResizePending", "PodResizeInProgress")
 
 def time_of(seconds: float) -> str:
     """Return a time in RFC 3339 with whole seconds, the format of `metav1.Time`."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text_of(int(seconds))
+
+
+@lru_cache(maxsize=256)
+def _text_of(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def seconds_of(text: str | None) -> float:

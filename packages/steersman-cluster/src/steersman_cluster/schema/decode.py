@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+import msgspec
+
 from steersman_cluster.objects import Object
 from steersman_cluster.schema.depth import bounded
 from steersman_cluster.schema.literals import exact, finite, plain, whole
@@ -236,6 +238,16 @@ def _pairs(items: list[tuple[str, Any]]) -> Object:
     return obj
 
 
+def _no_float(text: str) -> float:
+    """Refuse numbers with a fraction or an exponent, whose text can matter."""
+    raise ValueError(text)
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode_compact: Final = msgspec.json.Decoder(float_hook=_no_float).decode
+"""With `_encode`, a fast parser of compact JSON: what it does not reproduce exactly may have duplicate keys."""
+_COMPACT_MAX_BYTES: Final = 64 * 1024
+_LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _FINITE: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=finite)
 _EXACT: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=exact)
 _UNSTRUCTURED: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=finite, parse_int=whole)
@@ -250,6 +262,13 @@ def loads(data: bytes, *, literal: bool = False, unstructured: bool = False) -> 
     Raises:
         ValueError: The data is not JSON in UTF-8, or a number is too large for a float and not a literal.
     """
+    if len(data) <= _COMPACT_MAX_BYTES and not (unstructured and _LONG_INTEGER.search(data)):
+        try:
+            value = _decode_compact(data)
+            if _encode(value) == data:
+                return value, False
+        except (ValueError, RecursionError):
+            pass  # It is not compact, or not JSON: the slower parser has the exact rules and messages.
     text = data.decode()
     if "\\ud" in text or "\\uD" in text:
         text = _ESCAPE.sub(_without_lone_surrogate, text)

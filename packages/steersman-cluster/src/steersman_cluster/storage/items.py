@@ -33,7 +33,7 @@ _decode_head: Final = msgspec.json.Decoder(_Head).decode
 class Item:
     """One version of one stored object. Immutable; values that are derived from it are cached with it."""
 
-    __slots__ = ("_labels", "derived", "name", "namespace", "revision", "value")
+    __slots__ = ("_labels", "derived", "name", "namespace", "revision", "value", "written")
 
     def __init__(self, namespace: str, name: str, revision: int, value: bytes) -> None:
         self.namespace = namespace
@@ -43,6 +43,8 @@ class Item:
         self._labels: dict[str, str] | None = None
         self.derived: dict[Any, Any] | None = None
         """Cached forms of this version: other API versions, table rows, watch frames."""
+        self.written: Object | None = None
+        """The object, for reading only, while its write is delivered."""
 
     @property
     def labels(self) -> dict[str, str]:

@@ -175,7 +175,11 @@ class Storage:
             else:
                 insort(collection.keys, key)
         self.revision = revision
-        self._happened(collection, Event("ADDED" if before is None else "MODIFIED", resource, item, before))
+        item.written = obj
+        try:
+            self._happened(collection, Event("ADDED" if before is None else "MODIFIED", resource, item, before))
+        finally:
+            item.written = None
         return item
 
     def delete(self, resource: GroupResource, namespace: str, name: str) -> Item | None:
