@@ -18,7 +18,9 @@ from benchmarks import history
 from benchmarks.harness import HERE, Bench, BenchmarkError, NotMeasuredError
 from benchmarks.report import render_table, update_readme
 from benchmarks.rows import Numbers, Row, Size
+from benchmarks.schedule import Clock, groups, plan_table
 from benchmarks.session import measure
+from benchmarks.tables import plain
 from benchmarks.verdicts import summarise
 from steersman.testing import BinariesNotFoundError, ComponentError
 
@@ -96,6 +98,11 @@ def main(study: Study, argv: list[str] | None = None) -> int:
     if unknown := set(options.rows) - {row.name for row in study.rows}:
         print(f"no such row: {', '.join(sorted(unknown))}; see --list", file=sys.stderr)
         return 2
+    if options.plan:
+        chosen = [row for row in study.rows if not options.rows or row.name in options.rows]
+        clock = Clock(options.budget * 60, history.seconds(history.load(options.json or study.kept)))
+        print(plain(plan_table(groups(chosen, options.runs, options.peers), clock)))
+        return 0
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _measured(study, options)
@@ -152,6 +159,7 @@ def _options(study: Study, argv: list[str] | None) -> argparse.Namespace:
         "--json", type=Path, metavar="FILE",
         help=f"write the raw results there (default: {study.kept.name}, for all rows at full size)",
     )  # fmt: skip
+    parser.add_argument("--plan", action="store_true", help="measure nothing: show the planned runs and their seconds")
     parser.add_argument("--keep", action="store_true", help="keep the rows in --json that this run does not measure")
     if study.page is not None:
         parser.add_argument("--report", action="store_true", help=f"write the table into {study.page.name}, too")

@@ -15,8 +15,6 @@ from benchmarks.rows import OURS, Row
 
 UNKNOWN_S = 5.0
 """What a run is taken to last until one was seen."""
-WITHOUT_BAR = 2
-"""Planned runs, at most, of a peer that no bar of its row is about."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +45,23 @@ def runs_of(row: Row, runs: int | None) -> int:
 
 
 def runs_of_peer(row: Row, peer: str, runs: int | None) -> int:
-    """The planned runs of a peer: fewer than its row's where no bar of the row is about it; exactly `runs` if given."""
+    """The planned runs of a peer: one if no bar of its row is about it, else those of the row; `runs` if given."""
     if runs is not None:
         return runs
-    if any(peer in (bar.ours, bar.against) for bar in row.bars):
-        return row.runs
-    if peer in row.once:
-        return 1
-    return min(row.runs, WITHOUT_BAR) if row.bars else row.runs
+    once = not any(peer in (bar.ours, bar.against) for bar in row.bars) if row.bars else peer in row.once
+    return 1 if once else row.runs
+
+
+def plan_table(plan: Sequence[Group], clock: Clock) -> list[list[str]]:
+    """Return the planned rounds and runs of each row with their expected seconds, and the total."""
+    found: dict[str, list[Group]] = {}
+    for group in plan:
+        found.setdefault(group.row.name, []).append(group)
+    lines = [["row", "rounds", "runs", "seconds"]]
+    for name, many in [*found.items(), ("in all", list(plan))]:
+        runs, seconds = sum(len(group.peers) for group in many), sum(map(clock.cost, many))
+        lines.append([name, str(1 + max(group.run for group in many)), str(runs), f"{seconds:.0f}"])
+    return lines
 
 
 @dataclass

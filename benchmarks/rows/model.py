@@ -91,8 +91,8 @@ class Row:
     x_name: str = "objects"
     runs: int = 3
     """How often each peer is measured unless the command line says otherwise, and the closest calls more often."""
-    once: tuple[str, ...] = (JAVA,)
-    """Peers that are measured once, since a run of theirs takes long; those that a bar is about never are."""
+    once: tuple[str, ...] = (JAVA, OFFICIAL, CLIENT_GO)
+    """Peers that are measured once in a row without bars; where there are bars, all are that no bar is about."""
 
     def size(self, peer: str, *, quick: bool) -> Size:
         return self.quick if quick else self.smaller.get(peer, self.full)

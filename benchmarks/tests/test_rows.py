@@ -1,15 +1,28 @@
 """The rows are consistent: what a bar needs is measured, and no two rows have one name."""
 
+from collections import Counter
+
 from benchmarks.harness import _VARIANTS
+from benchmarks.real import ROWS as REAL_ROWS
 from benchmarks.rows import ROWS, Size
 from benchmarks.rows.load import _due, _writes
 from benchmarks.rows.steps import silent
+from benchmarks.schedule import groups
 
 BY_NAME = {row.name: row for row in ROWS}
 
 
 def test_no_two_rows_have_one_name() -> None:
     assert len(BY_NAME) == len(ROWS)
+
+
+def test_a_whole_run_measures_each_row_twice_and_small_operators_five_times() -> None:
+    rounds = Counter(group.row.name for group in groups([*ROWS, *REAL_ROWS], None, None))
+    assert set(rounds.values()) == {2, 5}
+    few = {f"{name}-{rate}" for name in ("events", "reconcile") for rate in (1, 10, 100)}
+    assert {name for name, count in rounds.items() if count == 5} == few | {
+        "cold-start", "idle", "import", "real-patch-50",
+    }  # fmt: skip
 
 
 def test_who_a_bar_compares_is_measured_in_its_row() -> None:

@@ -11,7 +11,7 @@ from benchmarks import run
 from benchmarks.harness import Bench, BenchmarkError, NotMeasuredError
 from benchmarks.progress import span
 from benchmarks.rows import JAVA, Bar, Numbers, Row, Size
-from benchmarks.schedule import Clock, Group, groups
+from benchmarks.schedule import Clock, Group, groups, plan_table
 from benchmarks.session import measure
 from benchmarks.verdicts import Results
 
@@ -87,11 +87,26 @@ def test_a_row_of_ours_alone_stays_so_whatever_peers_are_asked_for(machine: Mach
     assert group.peers == ("steersman",)
 
 
-def test_a_peer_that_no_bar_is_about_is_measured_less_often(machine: Machine) -> None:
+def test_a_peer_that_no_bar_is_about_is_measured_once(machine: Machine) -> None:
     row = machine.row("x", "a", "b", "c", JAVA, runs=3, bars=(Bar("cpu_us", 1.0, "b", "a"),))
     planned = [group.peers for group in groups([row], None, None)]
-    assert planned == [("a", "b", "c", JAVA), ("a", "b", "c"), ("a", "b")]
+    assert planned == [("a", "b", "c", JAVA), ("a", "b"), ("a", "b")]
     assert {group.peers for group in groups([row], 3, None)} == {("a", "b", "c", JAVA)}
+
+
+def test_in_a_row_without_bars_only_slow_peers_are_measured_once(machine: Machine) -> None:
+    planned = [group.peers for group in groups([machine.row("x", "a", "b", JAVA, runs=2)], None, None)]
+    assert planned == [("a", "b", JAVA), ("a", "b")]
+
+
+def test_a_plan_tells_rounds_runs_and_expected_seconds(machine: Machine) -> None:
+    rows = [machine.row("x", "a", "b"), machine.row("y", "a", runs=5)]
+    clock = Clock(1e9, {("x", "a"): 3.0, ("x", "b"): 4.0, ("y", "a"): 2.0})
+    assert plan_table(groups(rows, None, None), clock)[1:] == [
+        ["x", "2", "4", "14"],
+        ["y", "5", "5", "10"],
+        ["in all", "5", "9", "24"],
+    ]
 
 
 CLOSE = (Bar("cpu_us", 1.0, "b", "a"),)
@@ -101,7 +116,7 @@ def test_a_close_call_gets_more_rounds_of_the_peers_that_it_is_about(machine: Ma
     machine.took = {"a": [0.9, 1.1, 1.0]}
     results, finished = machine.measure(machine.row("x", "a", "b", "c", bars=CLOSE), surer=True)
     assert finished
-    assert {peer: len(runs) for peer, runs in results["rows"]["x"].items()} == {"a": 11, "b": 11, "c": 2}
+    assert {peer: len(runs) for peer, runs in results["rows"]["x"].items()} == {"a": 11, "b": 11, "c": 1}
     assert machine.log[-4:] == ["x/a/10", "x/b/10", "x/a/11", "x/b/11"]
 
 
