@@ -279,6 +279,7 @@ class CertificateManager:
         except (AlreadyExists, Conflict, NotFound):
             return  # another replica was faster; the next call reads its result
         log.info("certificate_rotation_step", phase=_PHASES[type(action)], secret=settings.secret)
+        self._parsed = {key: value for key, value in data_of(keys).items() if value is not None}, keys, None
         self._adopt(keys)
 
     async def _write(self, keys: Keys, secret: Dynamic | None, *, request_accepted: bool) -> None:
