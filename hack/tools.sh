@@ -4,6 +4,7 @@
 # They are Go programs from the public module proxy, pinned, and go to ~/.cache/steersman/tools (or $STEERSMAN_TOOLS). One that is there
 # already is left alone; one that cannot be built is told, and its tests skip. Exit code 1 when any is missing.
 set -u
+here=$(cd "$(dirname "$0")" && pwd)
 target=${STEERSMAN_TOOLS:-$HOME/.cache/steersman/tools}
 wanted=${*:-controller-gen kustomize helm operator-verify promtool opm}
 failed=""
@@ -14,7 +15,7 @@ if ! command -v go >/dev/null 2>&1; then
 fi
 mkdir -p "$target"
 
-pinned() { # the module, its version, and the program's path below it
+pinned() { # the module, its version, and the program's path below it, or of a program here that uses the module
     case $1 in
     controller-gen) echo sigs.k8s.io/controller-tools v0.23.0 cmd/controller-gen ;;
     kustomize) echo sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 . ;;
@@ -23,6 +24,9 @@ pinned() { # the module, its version, and the program's path below it
     opm) echo github.com/operator-framework/operator-registry v1.65.0 cmd/opm ;;
     olm) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/olm ;;
     olm-catalog) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/catalog ;;
+    prometheus-operator) echo github.com/prometheus-operator/prometheus-operator v0.85.0 cmd/operator ;;
+    prometheus-config-reloader) echo github.com/prometheus-operator/prometheus-operator v0.85.0 cmd/prometheus-config-reloader ;;
+    cert-manager) echo github.com/cert-manager/cert-manager v1.21.0 hack/cert-manager/main.go ;;
     promtool) echo github.com/prometheus/prometheus v0.315.0 cmd/promtool ;;
     esac
 }
@@ -36,7 +40,11 @@ build() { # in a module of our own: `go install` refuses programs whose module r
         cd "$scratch" &&
             printf 'module tools\n\ngo 1.25.0\n' >go.mod &&
             go mod edit -require="$2@$3" &&
-            go build -mod=mod -trimpath -tags "$TAGS" -o "$target/$1" "$2/$4"
+            case $4 in
+            hack/*) cp "$here/../$4" main.go && package=. ;;
+            *) package=$2/$4 ;;
+            esac &&
+            go build -mod=mod -trimpath -tags "$TAGS" -o "$target/$1" "$package"
     )
     code=$?
     rm -rf "$scratch"
@@ -49,7 +57,7 @@ for name in $wanted; do
     # shellcheck disable=SC2046
     set -- $(pinned "$name")
     if [ $# -ne 3 ]; then
-        echo "$name: there is no such tool; known are controller-gen, kustomize, helm, operator-verify, opm, promtool, olm and olm-catalog" >&2
+        echo "$name: there is no such tool; the function pinned in $0 has the known ones" >&2
         failed="$failed $name"
         continue
     fi

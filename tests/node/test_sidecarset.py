@@ -1,82 +1,18 @@
 """SidecarSet in its own image on a real node: its webhooks while Pods are created without a pause."""
 
 import signal
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
-from steersman.testing.controlplane_http import CallError, Unreachable
 from steersman.testing.real_node import RealNode
-from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.operator_images import operator_image
+from tests.node.pod_creations import SIDECAR_SET, WEBHOOK_SECONDS, Creations, injected_pod
 
 pytestmark = pytest.mark.node
-
-_WEBHOOK_SECONDS = 10
-"""The time-out of a call of a webhook, in its configuration."""
-
-_SET = {
-    "apiVersion": "apps.kruise.io/v1alpha1",
-    "kind": "SidecarSet",
-    "metadata": {"name": "second-container"},
-    "spec": {
-        "selector": {"matchLabels": {"app": "injected"}},
-        "containers": [{"name": "sidecar", "image": PAUSE_IMAGE}],
-    },
-}
-
-
-def _pod(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "injected"}},
-        "spec": {"containers": [{"name": "main", "image": PAUSE_IMAGE}], "terminationGracePeriodSeconds": 0},
-    }
-
-
-class Creations:
-    """Requests to create a Pod, one after the other; each passes admission and is not stored (dry run)."""
-
-    def __init__(self) -> None:
-        self.injected = 0
-        self.failures: list[str] = []
-        self.longest = 0.0
-
-    @contextmanager
-    def running(self, node: RealNode, namespace: str) -> Iterator[None]:
-        """Send requests while the block runs."""
-        ended = threading.Event()
-        thread = threading.Thread(target=self._send, args=(node, namespace, ended))
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
-
-    def _send(self, node: RealNode, namespace: str, ended: threading.Event) -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
-        with node.session(timeout=2 * _WEBHOOK_SECONDS) as api:
-            while not ended.is_set():
-                began = time.monotonic()
-                try:
-                    pod = api.call("POST", path, _pod("never-stored"))
-                except (CallError, *Unreachable) as error:
-                    self.failures.append(str(error))
-                    continue
-                self.longest = max(self.longest, time.monotonic() - began)
-                if [one["name"] for one in pod["spec"]["containers"]] == ["main", "sidecar"]:
-                    self.injected += 1
-                else:
-                    self.failures.append("a Pod without the sidecar")
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +25,13 @@ def operator(
     shipped = package("sidecarset", tmp_path_factory.mktemp("sidecarset"), image, "--replicas=2")
     with installed(node, "SidecarSet, two replicas", shipped, measurements) as found:
         # The webhooks answer when the operator has put its authority into their configurations.
-        eventually(lambda: node.apply(_SET), within=60, what="a SidecarSet that its webhooks admit")
+        eventually(lambda: node.apply(SIDECAR_SET), within=60, what="a SidecarSet that its webhooks admit")
         yield found
         node.delete("sidecarsets.apps.kruise.io", "second-container", wait=True)
 
 
 def test_a_pod_runs_with_its_injected_container(node: RealNode, operator: Installed, namespace: str) -> None:
-    node.apply(_pod("web"), namespace=namespace)
+    node.apply(injected_pod("web"), namespace=namespace)
     pod = node.wait("pod", "web", "Ready", namespace=namespace, within=60)
     assert {status["name"]: status["ready"] for status in pod["status"]["containerStatuses"]} == {
         "main": True,
@@ -186,7 +122,7 @@ def test_a_replica_that_hangs_costs_at_most_one_timeout(
             node.wait("pod", name, "Ready", namespace=operator.namespace, within=60)
         assert len(creations.failures) <= 1, creations.failures
         longest = max(longest, creations.longest)
-    measurements.seconds("SidecarSet: longest creation of a Pod while a replica hangs", longest, _WEBHOOK_SECONDS)
+    measurements.seconds("SidecarSet: longest creation of a Pod while a replica hangs", longest, WEBHOOK_SECONDS)
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
