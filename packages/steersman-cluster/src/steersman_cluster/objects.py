@@ -7,6 +7,7 @@ read from storage for comparison (`old`) must not be changed.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 __all__ = [
@@ -39,9 +40,11 @@ class Path(str):
 
     __slots__ = ()
 
+    @lru_cache(maxsize=8192)  # noqa: B019 - paths are few: names of fields and small indices
     def __truediv__(self, name: str) -> Path:
-        return Path(self + "." + name if self else name)
+        return Path(f"{self}.{name}" if self else name)
 
+    @lru_cache(maxsize=8192)  # noqa: B019 - as above
     def at(self, index: int) -> Path:
         """The path of a list's item: `spec.containers[0]`."""
         return Path(f"{self}[{index}]")

@@ -8,6 +8,7 @@ Semantics follow structured-merge-diff's `fieldpath`.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 from steersman_cluster.objects import from_json
@@ -219,6 +220,7 @@ def sort(fields: FieldSet) -> FieldSet:
     return {key: sort(fields[key]) for key in keys}
 
 
+@lru_cache(maxsize=4096)
 def _order(element: str) -> Any:
     """Fields before keys before values before indices; numbers by value."""
     rank = _RANK[element[0]]

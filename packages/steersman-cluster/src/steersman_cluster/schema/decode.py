@@ -239,13 +239,13 @@ def _pairs(items: list[tuple[str, Any]]) -> Object:
 
 
 def _no_float(text: str) -> float:
-    """Refuse numbers with a fraction or an exponent, whose text can matter."""
+    """Refuse numbers with a fraction or an exponent: their text can matter."""
     raise ValueError(text)
 
 
 _encode: Final = msgspec.json.Encoder().encode
 _decode_compact: Final = msgspec.json.Decoder(float_hook=_no_float).decode
-"""With `_encode`, a fast parser of compact JSON: what it does not reproduce exactly may have duplicate keys."""
+"""The fast parser of compact JSON. A body that `_encode` does not reproduce exactly may have duplicate keys."""
 _COMPACT_MAX_BYTES: Final = 64 * 1024
 _LONG_INTEGER: Final = re.compile(rb"\d{19}")
 _FINITE: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_float=finite)
