@@ -113,7 +113,8 @@ class Demote(Action, frozen=True, tag="Demote"):
 class SetSource(Action, frozen=True, tag="SetSource"):
     """Replicate from a member, read-only, by GTID.
 
-    If the member already replicates from it, only the epoch and `acknowledge` change; the threads do not restart.
+    If the member already replicates from it, only the epoch and `acknowledge` change, and the relay log stays. Otherwise
+    the server deletes its relay log: a member that has not executed all of it before is no longer `complete`.
     """
 
     source: str

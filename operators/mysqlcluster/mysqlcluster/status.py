@@ -163,7 +163,8 @@ def role_of(state: ClusterState, member: MemberState) -> str:
     if not member.usable or state.is_errant(member.name):
         return ""
     if member.name == state.primary:
-        writable = member.role is Role.PRIMARY and not member.read_only and member.epoch == state.epoch
+        # The epoch of the member is lower than the stored one while the quorum changes; the primary stays the same.
+        writable = member.role is Role.PRIMARY and not member.read_only
         leaving = state.transition is not None and state.transition.step not in (Step.SUSPECT, Step.REPOINT)
         return "primary" if writable and not leaving else ""
     follows = member.role is Role.REPLICA and member.sql_running and member.complete

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,12 +21,13 @@ from mysqlcluster.agent.data import Data
 from mysqlcluster.agent.local import SERVER_ERRORS, LocalServer, RefusedError
 from mysqlcluster.agent.process import CommandError
 from mysqlcluster.agent.record import Record
+from mysqlcluster.agent.replication import Replication
 from mysqlcluster.agent.session import DriverError, LocalSession
 from mysqlcluster.agent.settings import AgentSettings, Secrets, SettingsError
 from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.agent.variables import apply_variables
 from mysqlcluster.backup.binlog import BinlogError
-from mysqlcluster.engines import Engine, ReplicationSource, ServerFacts
+from mysqlcluster.engines import Engine, ServerFacts
 from mysqlcluster.gtid import GtidError, GtidSet
 from mysqlcluster.observation import MemberState, Role
 
@@ -35,13 +35,8 @@ __all__ = ["Member"]
 
 _log = get_logger("mysqlcluster.agent")
 
-FENCE_APPLY_SECONDS = 1.0
-"""Time in which the SQL thread may apply the relay log before `Fence` reports."""
-RECONNECT_APPLY_SECONDS = 10.0
-"""Time in which a replica must execute what it has received before it connects to its source again."""
 STOP_DRAIN_SECONDS = 1.0
 """Time in which commits must end when the agent of a primary stops."""
-POLL_SECONDS = 0.02
 
 
 class Member:
@@ -70,10 +65,7 @@ class Member:
         self._certificates = CertificateWatch(self._local)
         self._data = Data(self._local)
         self._clients = Clients(self._local)
-        self._source = ("", "")
-        self._followed: actions.SetSource | None = None
-        """The last replication source that this process has set."""
-        self._replication_revision = ""
+        self._replication = Replication(self._local)
         self._settings_revision = server_settings.revision(settings.server_settings)
         self._settings_error = ""
         self._lag: float | None = None
@@ -120,13 +112,14 @@ class Member:
             disk_used_ratio=_used_ratio(self._local.layout.data),
             starts=record.starts,
             accounts_revision=record.accounts_revision,
-            replication_revision=self._replication_revision,
+            replication_revision=self._replication.revision,
             restart_required=self._local.restart_required,
             settings_revision=self._settings_revision,
             settings_error=self._settings_error,
             draining=self._clients.draining,
             drained=self._clients.drained,
             tls_revision=self._local.tls_revision,
+            token_revision=self._local.secrets().token_revision,
         )
         if facts is None:
             return state
@@ -138,7 +131,7 @@ class Member:
             executed=facts.executed,
             retrieved=facts.retrieved,
             committing=facts.committing,
-            source=self._source_name(facts.source_host),
+            source=self._replication.source_name(facts.source_host),
             io_running=facts.io_running,
             sql_running=facts.sql_running,
             io_error=facts.io_error,
@@ -159,10 +152,6 @@ class Member:
         if facts.lag_seconds is not None or facts.executed.contains(facts.retrieved):
             self._lag = facts.lag_seconds
         return self._lag
-
-    def _source_name(self, host: str) -> str:
-        name, known_host = self._source
-        return name if host == known_host else host.partition(".")[0]
 
     async def send_copy(self) -> tuple[GtidSet, AsyncIterator[bytes]]:
         """Return the GTID history of the server and the stream of a consistent copy.
@@ -198,9 +187,9 @@ class Member:
                 raise RefusedError("a copy or a restart is under way")
             if isinstance(action, actions.Promote) and action.epoch != epoch:
                 raise RefusedError(f"this member is in epoch {epoch}, not in {action.epoch}; fence it first")
-            self._local.save(epoch=action.epoch)
-            _log.info("action", action=type(action).__name__, epoch=action.epoch)
             try:
+                self._local.save(epoch=action.epoch)
+                _log.info("action", action=type(action).__name__, epoch=action.epoch)
                 await self._perform(action)
             except (BinlogError, CommandError, GtidError, SettingsError, *SERVER_ERRORS) as problem:
                 raise RefusedError(
@@ -218,7 +207,7 @@ class Member:
             case actions.Restore():
                 self._data.restore(action)
             case actions.Fence():
-                await self._fence()
+                await self._replication.fence()
             case actions.ApplyRelayLog():
                 await self._with_server(engine.start_applier)
             case actions.Promote():
@@ -226,7 +215,8 @@ class Member:
             case actions.Demote():
                 await self._demote(action.drain_seconds)
             case actions.SetSource():
-                await self._set_source(action)
+                await self._replication.follow(action)
+                self._clients.serve()
             case actions.StopReplication():
                 await self._with_server(engine.stop_replication)
                 self._local.role = Role.NONE
@@ -243,7 +233,8 @@ class Member:
             case actions.CreateAccounts():
                 await self._create_accounts(action)
             case actions.Reconnect():
-                await self._reconnect(action.revision)
+                self._check_revision(action.revision)
+                await self._replication.reconnect()
             case actions.Drain():
                 self._clients.drain(action.drain_seconds)
             case _:
@@ -252,22 +243,6 @@ class Member:
     async def _with_server(self, run: Callable[[LocalSession], Awaitable[None]]) -> None:
         async with self._local.session() as session:
             await run(session)
-
-    async def _fence(self) -> None:
-        engine = self._local.engine
-        async with self._local.session() as session:
-            await engine.fence(session)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(FENCE_APPLY_SECONDS):
-                    await self._until_applied(session)
-
-    async def _until_applied(self, session: LocalSession) -> None:
-        """Wait until the SQL thread has executed the relay log, or has stopped."""
-        engine = self._local.engine
-        facts = await engine.read(session)
-        while facts.sql_running and not facts.executed.contains(facts.retrieved):
-            await asyncio.sleep(POLL_SECONDS)
-            facts = await engine.read(session)
 
     def _check_ack_count(self, ack_count: int) -> None:
         engine = self._local.engine
@@ -288,36 +263,8 @@ class Member:
                 raise RefusedError(f"{missing.count} received transactions are not executed: {str(missing)[:200]}")
             await local.engine.promote(session, action.ack_count)
             local.save(role=Role.PRIMARY, has_relay_log=False)
-            local.role, self._source = Role.PRIMARY, ("", "")
-
-    async def _set_source(self, action: actions.SetSource) -> None:
-        local = self._local
-        if local.role is Role.PRIMARY:
-            raise RefusedError("this member is the primary; demote it first")
-        secrets = local.secrets()
-        source = ReplicationSource(
-            action.host, action.port, "replication", secrets.replication_password, local.options.tls_authority
-        )
-        local.save(role=Role.REPLICA, has_relay_log=True)
-        async with local.session() as session:
-            await local.engine.set_source(session, source, acknowledge=action.acknowledge)
-        local.role, self._source = Role.REPLICA, (action.source, action.host)
-        self._followed, self._replication_revision = action, secrets.revision
-        self._clients.serve()
-
-    async def _reconnect(self, revision: str) -> None:
-        local, followed = self._local, self._followed
-        self._check_revision(revision)
-        if local.role is not Role.REPLICA or followed is None:
-            raise RefusedError("this member does not replicate")
-        try:
-            async with local.session() as session, asyncio.timeout(RECONNECT_APPLY_SECONDS):
-                await local.engine.fence(session)
-                await self._until_applied(session)
-        except TimeoutError:
-            await self._with_server(local.engine.receive)
-            raise RefusedError("received transactions are not executed yet") from None
-        await self._set_source(followed)
+            local.role = Role.PRIMARY
+            self._replication.forget()
 
     async def _demote(self, drain_seconds: float) -> None:
         """End all commits, and restart the server if a commit still waits for an acknowledgement."""

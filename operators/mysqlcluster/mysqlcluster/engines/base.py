@@ -205,11 +205,14 @@ class Engine(Protocol):
         ...
 
     async def set_source(self, session: Session, source: ReplicationSource, *, acknowledge: bool) -> None:
-        """Replicate from a source, read-only."""
+        """Replicate from a source, read-only. The server deletes its relay log."""
         ...
 
-    async def receive(self, session: Session) -> None:
-        """Start the thread that receives transactions."""
+    async def receive(self, session: Session, *, acknowledge: bool, restart: bool) -> None:
+        """Start the thread that receives transactions, and keep the relay log.
+
+        `acknowledge` takes effect when the thread connects; `restart` lets a running thread connect again.
+        """
         ...
 
     async def start_applier(self, session: Session) -> None:

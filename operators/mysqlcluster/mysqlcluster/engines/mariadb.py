@@ -254,7 +254,10 @@ class MariaDB:
         if position["current"] != position["applied"]:
             await session.run(f"SET GLOBAL gtid_slave_pos = {quoted(position['current'])}")
 
-    async def receive(self, session: Session) -> None:
+    async def receive(self, session: Session, *, acknowledge: bool, restart: bool) -> None:
+        if restart:
+            await session.run("STOP SLAVE IO_THREAD")
+        await session.run(f"SET GLOBAL rpl_semi_sync_slave_enabled = {'ON' if acknowledge else 'OFF'}")
         await session.run("START SLAVE IO_THREAD")
 
     async def start_applier(self, session: Session) -> None:

@@ -259,7 +259,10 @@ class MySQL:
         )
         await session.run("START REPLICA")
 
-    async def receive(self, session: Session) -> None:
+    async def receive(self, session: Session, *, acknowledge: bool, restart: bool) -> None:
+        if restart:
+            await session.run("STOP REPLICA IO_THREAD")
+        await session.run(f"SET GLOBAL rpl_semi_sync_replica_enabled = {'ON' if acknowledge else 'OFF'}")
         await session.run("START REPLICA IO_THREAD")
 
     async def start_applier(self, session: Session) -> None:

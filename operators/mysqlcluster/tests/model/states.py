@@ -40,6 +40,8 @@ class Member(NamedTuple):
     epoch: int = 1
     role: Role = Role.NONE
     log: int = 0
+    relay: int = 0
+    """Received and not executed; always 0 in this model, where replicas execute at once."""
     source: int = NO_SOURCE
     """The source that the I/O thread receives from; `NO_SOURCE` when it is stopped."""
     acknowledges: bool = False
@@ -131,6 +133,7 @@ def observed(name: str, member: Member, connected: bool) -> MemberState:
         drained=member.drained,
         read_only=member.role is not Role.PRIMARY,
         executed=gtids(member.log),
+        retrieved=gtids(member.relay),
         source=f"db-{member.source}" if configured else "",
         io_running=running,
         sql_running=configured,
@@ -178,10 +181,10 @@ class Model:
                 written = with_member(current, index, member._replace(log=member.log | 1 << bit))
                 yield f"{index} writes {bit}", self.settled(written._replace(acks=(*current.acks, (index, 0))))
             if member.source != NO_SOURCE and member.connected and current.members[member.source].answers:
-                missing = current.members[member.source].log & ~member.log
+                missing = current.members[member.source].log & ~(member.log | member.relay)
                 if missing:
                     bit = (missing & -missing).bit_length() - 1
-                    received = with_member(current, index, member._replace(log=member.log | 1 << bit))
+                    received = with_member(current, index, self.received(member, 1 << bit))
                     if member.acknowledges:
                         received = acknowledge(received, index, member.source, 1 << bit)
                     yield f"{index} receives {bit} from {member.source}", self.settled(received)
@@ -197,10 +200,12 @@ class Model:
                 cut = with_member(current, index, member._replace(connected=False))
                 yield f"{index} is cut off", cut._replace(faults=current.faults + 1)
             if current.faults < self.limits.faults:
-                down = member._replace(alive=False, role=Role.NONE, source=NO_SOURCE, acknowledges=False, ack_count=0)
+                down = self.restarted(member)._replace(
+                    alive=False, role=Role.NONE, source=NO_SOURCE, acknowledges=False, ack_count=0
+                )
                 yield f"{index} crashes", with_member(current, index, down)._replace(faults=current.faults + 1)
                 if current.lost_disks < self.limits.disks:
-                    gone = down._replace(log=0, epoch=0, complete=False)
+                    gone = down._replace(log=0, relay=0, epoch=0, complete=False)
                     lost = with_member(current, index, gone)
                     yield (
                         f"{index} loses its disk",
@@ -261,7 +266,11 @@ class Model:
                 return with_member(current, number, member._replace(role=Role.NONE, source=NO_SOURCE, ack_count=0))
             case Promote():
                 promoted = Member(
-                    True, member.epoch, Role.PRIMARY, member.log, ack_count=action.ack_count, promoted=action.epoch
+                    epoch=member.epoch,
+                    role=Role.PRIMARY,
+                    log=member.log,
+                    ack_count=action.ack_count,
+                    promoted=action.epoch,
                 )
                 return with_member(current, number, promoted)._replace(promoted=max(current.promoted, action.epoch))
             case SetSource():
@@ -278,13 +287,21 @@ class Model:
                 donor = current.members[self.names.index(action.source)]
                 if not donor.answers or not gtids(donor.log).contains(GtidSet.parse(action.required)):
                     return current
-                copied = Member(True, member.epoch, log=donor.log)
+                copied = Member(epoch=member.epoch, log=donor.log)
                 return with_member(current, number, copied)
             case ConfirmComplete():
-                holds = gtids(member.log).contains(GtidSet.parse(action.received))
+                holds = gtids(member.log | member.relay).contains(GtidSet.parse(action.received))
                 return with_member(current, number, member._replace(complete=member.complete or holds))
             case _:
                 raise NotImplementedError(type(action).__name__)
+
+    def received(self, member: Member, bit: int) -> Member:
+        """Return a member that has received a transaction."""
+        return member._replace(log=member.log | bit)
+
+    def restarted(self, member: Member) -> Member:
+        """Return a member whose server was stopped."""
+        return member
 
     def fenced(self, member: Member) -> Member:
         return member._replace(source=NO_SOURCE, role=Role.NONE if member.role is Role.REPLICA else member.role)
