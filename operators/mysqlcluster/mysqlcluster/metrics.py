@@ -34,18 +34,26 @@ VOLUME = Gauge("steersman_mysql_volume_used_ratio", "Used share of a member's vo
 CANARY = Gauge(
     "steersman_mysql_canary_result", "0 if the canary of the last upgrade failed, else 1.", _CLUSTER, registry=REGISTRY
 )
+STORAGE_OK = Gauge("steersman_mysql_storage_ok", "1 if the condition StorageOK is true.", _CLUSTER, registry=REGISTRY)
 BLOCKED = Gauge(
     "steersman_mysql_failover_blocked", "1 while a change of the primary cannot go on.", _CLUSTER, registry=REGISTRY
 )
 
 
 def record(
-    key: Key, state: ClusterState, seen: Observation, *, blocked: bool = False, canary_failed: bool = False
+    key: Key,
+    state: ClusterState,
+    seen: Observation,
+    *,
+    blocked: bool = False,
+    canary_failed: bool = False,
+    storage_ok: bool = True,
 ) -> None:
     """Set the gauges of a cluster, and remove the gauges of removed members."""
     GAUGES.forget(key, UP, VOLUME, LAG)
     GAUGES.set(key, BLOCKED, blocked)
     GAUGES.set(key, CANARY, not canary_failed)
+    GAUGES.set(key, STORAGE_OK, storage_ok)
     GAUGES.set(key, EPOCH, state.epoch)
     GAUGES.set(key, ERRANT, sum(each.confirmed for each in state.errant))
     for member in seen.members:

@@ -117,6 +117,8 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     """The revision of the passwords that this member has set as the primary."""
     tls_revision: str = ""
     """The revision of the certificates that the server uses for new connections; empty without TLS."""
+    token_revision: str = ""
+    """The revision of the tokens that the agent accepts."""
     replication_revision: str = ""
     """The revision of the passwords with which this member has connected to its source."""
 

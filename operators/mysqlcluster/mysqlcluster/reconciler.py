@@ -27,6 +27,7 @@ from mysqlcluster.passwords import passwords_of, rotate
 from mysqlcluster.rollouts import roll_out, rollout_of
 from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
 from mysqlcluster.storing import ClusterGoneError, store_status
+from mysqlcluster.tokens import rotate_token
 from mysqlcluster.trust import authority_of, rotate_certificates
 from mysqlcluster.volumes import grow_volumes
 
@@ -124,6 +125,7 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
     storage = await grow_volumes(want, done.seen, ctx)
     cluster = await autoscale(cluster, done.seen, ctx, updating=cluster.status.phase == "Updating")
     await rotate_certificates(cluster, want, done.seen, ctx)
+    await rotate_token(cluster, want, done.seen, authority, ctx)
     cluster = await rotate(cluster, credentials.revision(secret), done.seen, agents, ctx)
     await _label(want, state_of(cluster.status), done.seen, ctx)
     status = with_observation(
@@ -149,6 +151,7 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
         done.seen,
         blocked=bool(done.decision.blocked),
         canary_failed=status.update is not None and status.update.phase in ("RollingBack", "Failed"),
+        storage_ok=storage.status == "True",
     )
     after = done.decision.after
     return Result(requeue_after=min(after, UPDATE_POLL_SECONDS) if status.phase == "Updating" else after)

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mysqlcluster.agent.exporter import exposition
 from tests.members import SECRETS, Members, bootstrap, members_of, run
+from tests.test_monitoring import server_metrics
 
 
 def test_numbers_and_switches_are_metrics_and_texts_are_not():
@@ -52,6 +53,8 @@ async def test_a_server_is_measured_by_an_account_that_reads_no_data(one: Member
         assert found["mysql_up"] == 1
         assert found["mysql_global_status_threads_connected"] >= 1
         assert found["mysql_global_variables_max_connections"] > 1
+        other = "master" if one.flavor == "mysql" else "source"  # each flavor has its own names of semi-synchronous
+        assert {name for name in server_metrics() if f"semi_sync_{other}" not in name} <= set(found)
         connection = await aiomysql.connect(
             host="127.0.0.1", port=one.server_ports["m-0"], user="exporter", password=SECRETS["exporter-password"]
         )

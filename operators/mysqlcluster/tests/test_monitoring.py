@@ -20,8 +20,11 @@ from mysqlcluster.observation import MemberState, Observation, Role
 
 PROJECT = Path(__file__).parent.parent
 ALERTS = yaml.safe_load((PROJECT / "config/alerts/clusters.yaml").read_text())
+SERVER_ALERTS = yaml.safe_load((PROJECT / "config/alerts/server_alerts.yaml").read_text())
 DASHBOARD = json.loads((PROJECT / "config/alerts/dashboard.json").read_text())
 RULES = [rule for group in ALERTS["spec"]["groups"] for rule in group["rules"]]
+SERVER_RULES = [rule for group in SERVER_ALERTS["spec"]["groups"] for rule in group["rules"]]
+SERVER_METRIC = re.compile(r"\bmysql_[a-z_]+\b")
 NAMES = re.compile(r"\bsteersman_mysql_[a-z_]+\b")
 
 
@@ -37,6 +40,13 @@ def exported() -> set[str]:
     return names | {f"{name}_total" for name in names} | {f"{name}_bucket" for name in names}
 
 
+def server_metrics() -> set[str]:
+    """The metrics of servers that the alerts and the dashboard use."""
+    expressions = [rule["expr"] for rule in SERVER_RULES]
+    expressions += [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    return {name for each in expressions for name in SERVER_METRIC.findall(re.sub(r"\{[^}]*\}", "", each))}
+
+
 def used(expression):
     without_labels = re.sub(r"\{[^}]*\}", "", expression)
     return {name for name in NAMES.findall(without_labels) if name.startswith("steersman_")}
@@ -46,6 +56,17 @@ def used(expression):
 def test_an_alert_has_metrics_that_exist_and_a_runbook(rule):
     assert used(rule["expr"])
     assert used(rule["expr"]) <= exported()
+    has_runbook(rule)
+
+
+@pytest.mark.parametrize("rule", SERVER_RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_on_servers_has_a_runbook_and_metrics_of_the_exporter(rule):
+    """`tests/test_exporter.py` checks these metrics on real servers."""
+    assert SERVER_METRIC.findall(rule["expr"])
+    has_runbook(rule)
+
+
+def has_runbook(rule):
     _, _, anchor = rule["annotations"]["runbook_url"].partition("docs/runbooks.md#")
     headings = re.findall(r"^## (\w+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE)
     assert anchor == rule["alert"].lower()
@@ -54,8 +75,16 @@ def test_an_alert_has_metrics_that_exist_and_a_runbook(rule):
 
 def test_the_dashboard_shows_metrics_that_exist_and_all_of_the_operator():
     shown = set().union(*(used(target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]))
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     assert shown <= exported()
     assert {name.removesuffix("_total").removesuffix("_bucket") for name in shown} == metrics()
+
+
+def test_the_dashboard_shows_each_metric_of_servers_that_an_alert_uses():
+    alerts = {name for rule in SERVER_RULES for name in SERVER_METRIC.findall(rule["expr"])}
+    panels = " ".join(target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"])
+    assert {name for name in alerts if name not in panels} == set()
+    assert alerts < server_metrics()
 
 
 def test_the_metrics_of_a_cluster_and_of_a_member_go_with_them():

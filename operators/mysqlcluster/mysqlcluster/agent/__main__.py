@@ -24,7 +24,7 @@ async def run(settings: AgentSettings) -> None:
     secrets_directory = Path(settings.secrets_directory)
     certificates = Certificates(settings.tls_directory)
     member = Member(settings, engine_of(settings.flavor), lambda: read_secrets(secrets_directory), certificates)
-    server = AgentServer(member, lambda: read_secrets(secrets_directory).agent_token, certificates.server)
+    server = AgentServer(member, lambda: read_secrets(secrets_directory).accepted, certificates.server)
     exporter = Exporter(settings, lambda: read_secrets(secrets_directory), certificates)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

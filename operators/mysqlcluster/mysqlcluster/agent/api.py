@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hmac
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 from steersman.logs import get_logger
@@ -41,16 +41,16 @@ SHUTDOWN_SECONDS = 2.0
 class AgentServer:
     """Serves one member."""
 
-    def __init__(self, member: Member, token: Callable[[], str], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, member: Member, tokens: Callable[[], Iterable[str]], tls: ssl.SSLContext | None) -> None:
         """Store the arguments; `start` opens the port.
 
         Args:
             member: The member.
-            token: Reads the token at each call, so that a rotated token takes effect.
+            tokens: Reads the accepted tokens at each call, so that a rotated token takes effect.
             tls: The context with the certificate; `None` on loopback only.
         """
         self._member = member
-        self._token = token
+        self._tokens = tokens
         self._tls = tls
         application = web.Application(middlewares=[self._authenticate], client_max_size=MAX_ACTION_BYTES)
         application.router.add_get("/v1/state", self._state)
@@ -78,7 +78,7 @@ class AgentServer:
 
     @web.middleware
     async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in OPEN_PATHS and not bears_token(request, self._token()):
+        if request.path not in OPEN_PATHS and not bears_token(request, self._tokens()):
             return web.json_response({"error": "a bearer token of the cluster is needed"}, status=401)
         try:
             return await handler(request)
@@ -121,10 +121,11 @@ class AgentServer:
         return web.Response(text=state.role.value, status=200 if ready else 503)
 
 
-def bears_token(request: web.Request, token: str) -> bool:
-    """Return whether a request carries this bearer token."""
+def bears_token(request: web.Request, tokens: Iterable[str]) -> bool:
+    """Return whether a request carries one of these bearer tokens."""
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-    return scheme == "Bearer" and hmac.compare_digest(given.encode(), token.encode())
+    same = [hmac.compare_digest(given.encode(), token.encode()) for token in tokens]
+    return scheme == "Bearer" and any(same)
 
 
 def _json(content: bytes) -> web.Response:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from mysqlcluster.credentials import revision
+from mysqlcluster.credentials import accepted_tokens, revision, token_revision
 from mysqlcluster.engines import Layout, ServerOptions
 
 __all__ = ["AgentSettings", "Secrets", "SettingsError", "load_settings", "read_secrets"]
@@ -96,11 +96,20 @@ class Secrets(msgspec.Struct, frozen=True):
     application_database: str = "app"
     backup_password: str = ""
     exporter_password: str = ""
+    agent_token_next: str = ""
+    agent_token_former: str = ""
+    accepted: tuple[str, ...] = ()
+    """The tokens that the agent accepts; it is not a key of the Secret."""
     revision: str = ""
     """A hash of the passwords, equal to the operator's; it is not a key of the Secret."""
+    token_revision: str = ""
+    """A hash of the tokens, equal to the operator's; it is not a key of the Secret."""
 
     def __repr__(self) -> str:
         return f"Secrets(revision={self.revision!r})"
+
+
+_DERIVED = {"accepted", "revision", "token_revision"}
 
 
 class Listening(Protocol):
@@ -154,6 +163,8 @@ def read_secrets(directory: Path) -> Secrets:
     """
     data: dict[str, bytes] = {}
     for field in msgspec.structs.fields(Secrets):
+        if field.name in _DERIVED:
+            continue
         key = field.name.replace("_", "-")
         file = directory / key
         try:
@@ -163,4 +174,6 @@ def read_secrets(directory: Path) -> Secrets:
                 raise SettingsError(f"the Secret has no key {key} ({file})") from None
     keys = {name.replace("_", "-"): value for name, value in data.items()}
     found = {name: value.decode() for name, value in data.items()}
-    return Secrets(**{**found, "revision": revision(keys)})
+    return Secrets(
+        **found, accepted=accepted_tokens(keys), revision=revision(keys), token_revision=token_revision(keys)
+    )

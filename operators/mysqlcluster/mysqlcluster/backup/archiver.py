@@ -28,7 +28,13 @@ from steersman.logs import configure, get_logger
 from mysqlcluster.agent.api import Handler, bears_token
 from mysqlcluster.agent.tls import Certificates
 from mysqlcluster.backup.archive import Archive
-from mysqlcluster.backup.archiver_settings import ArchiverSettings, archive_of, load_archiver_settings, read_token
+from mysqlcluster.backup.archiver_settings import (
+    ArchiverSettings,
+    archive_of,
+    load_archiver_settings,
+    read_token,
+    read_tokens,
+)
 from mysqlcluster.backup.catalog import CatalogError
 from mysqlcluster.backup.follower import Follower
 from mysqlcluster.backup.jobs import JobBusyError, Jobs
@@ -37,6 +43,7 @@ from mysqlcluster.backup.plan import PlanError, Target
 from mysqlcluster.backup.protocol import AnyJob, ArchiverState, Follow, GapState, RunningJob
 from mysqlcluster.backup.sealing import SealError
 from mysqlcluster.backup.stores import MissingObjectError, StoreError
+from mysqlcluster.credentials import accepted_tokens, token_revision
 from mysqlcluster.engines import Layout, engine_of
 
 __all__ = ["Archiver"]
@@ -67,11 +74,11 @@ class Archiver:
         self.settings = settings
         self._certificates = certificates
         secrets = Path(settings.secrets_directory)
-        self._token = lambda: read_token(secrets)
+        self._tokens = lambda: read_tokens(secrets)
         scratch = Path(settings.scratch_directory)
         shutil.rmtree(scratch / "segments", ignore_errors=True)
         (scratch / "segments").mkdir(parents=True, mode=0o700)
-        members = Members(settings.url_of, self._token, lambda: certificates.client)
+        members = Members(settings.url_of, lambda: read_token(secrets), lambda: certificates.client)
         flavor, own, source = settings.flavor, settings.archive, settings.source
         self._archive: Archive | None = archive_of(own, flavor, writes=True) if own else None
         self._source: Archive | None = archive_of(source, flavor, writes=False) if source else None
@@ -137,7 +144,7 @@ class Archiver:
 
     @web.middleware
     async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path != "/healthz" and not bears_token(request, self._token()):
+        if request.path != "/healthz" and not bears_token(request, accepted_tokens(self._tokens())):
             return web.json_response({"error": "a bearer token of the cluster is needed"}, status=401)
         try:
             return await handler(request)
@@ -155,7 +162,7 @@ class Archiver:
     def state(self) -> ArchiverState:
         """Return the report."""
         if self._jobs is None or self._follower is None or self._archive is None:
-            return ArchiverState(ready=True)
+            return ArchiverState(ready=True, token_revision=token_revision(self._tokens()))
         running = self._jobs.running
         headers = self._archive.headers
         found = self._archive.dialect.gaps(headers)
@@ -170,6 +177,7 @@ class Archiver:
             recoverable_to=mark.time if mark else 0.0,
             position=mark.position if mark else "",
             segments=len(headers),
+            token_revision=token_revision(self._tokens()),
             gaps=tuple(GapState(str(each), each.after_time, each.until_time) for each in found[-MAX_GAPS:]),
         )
 

@@ -16,8 +16,17 @@ from mysqlcluster.backup.dialects import dialect_of
 from mysqlcluster.backup.s3 import S3Store
 from mysqlcluster.backup.sealing import KEY_BYTES
 from mysqlcluster.backup.stores import DirectoryStore, Store
+from mysqlcluster.credentials import FORMER_TOKEN, NEXT_TOKEN, TOKEN
 
-__all__ = ["ArchiveSettings", "ArchiverSettings", "S3Settings", "archive_of", "load_archiver_settings", "read_token"]
+__all__ = [
+    "ArchiveSettings",
+    "ArchiverSettings",
+    "S3Settings",
+    "archive_of",
+    "load_archiver_settings",
+    "read_token",
+    "read_tokens",
+]
 
 MAX_SECRET_BYTES = 1 << 14
 
@@ -124,8 +133,14 @@ def _key(file: Path) -> bytes:
 
 
 def read_token(directory: Path) -> str:
-    """Read the token of the cluster from its file; raises `SettingsError`."""
-    return _secret(directory / "agent-token")
+    """Read the token that the archiver sends to agents; raises `SettingsError`."""
+    return _secret(directory / TOKEN)
+
+
+def read_tokens(directory: Path) -> Mapping[str, bytes]:
+    """Read all tokens of the mounted Secret, by key; raises `SettingsError`."""
+    present = [key for key in (TOKEN, NEXT_TOKEN, FORMER_TOKEN) if key == TOKEN or (directory / key).exists()]
+    return {key: _secret(directory / key).encode() for key in present}
 
 
 def _secret(file: Path) -> str:

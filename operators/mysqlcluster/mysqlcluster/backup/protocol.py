@@ -98,3 +98,5 @@ class ArchiverState(msgspec.Struct, frozen=True, rename="camel"):
     position: str = ""
     segments: int = 0
     gaps: tuple[GapState, ...] = ()
+    token_revision: str = ""
+    """The revision of the tokens that the archiver accepts."""

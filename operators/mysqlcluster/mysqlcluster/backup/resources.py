@@ -34,6 +34,7 @@ from steersman.k8s import (
 
 from mysqlcluster import names, pod_security
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import BackupTarget, PvcTarget
+from mysqlcluster.credentials import FORMER_TOKEN, NEXT_TOKEN, TOKEN
 from mysqlcluster.desired import Desired
 
 __all__ = ["Place", "claim", "claim_name", "config_map", "service", "stateful_set"]
@@ -148,7 +149,9 @@ def _pod(want: Desired, archive: Place | None, source: Place | None) -> PodSpec:
         Volume(
             name="secrets",
             secret=SecretVolumeSource(
-                secret_name=want.secret, items=(KeyToPath(key="agent-token", path="agent-token"),)
+                secret_name=want.secret,
+                items=tuple(KeyToPath(key=key, path=key) for key in (TOKEN, NEXT_TOKEN, FORMER_TOKEN)),
+                optional=True,  # a Secret has the other keys only during a rotation
             ),
         ),
         Volume(name="tls", secret=SecretVolumeSource(secret_name=names.tls_name(want.key.name))),
