@@ -45,10 +45,10 @@ conformance: $(READY) controlplane ## Run Kubernetes' conformance suite on the e
 conformance-quick: $(READY) controlplane ## Run the part of Kubernetes' conformance suite that takes minutes
 	@$(BIN)/python -m tests.e2e --quick --no-report $(ARGS)
 
-explore: $(READY) ## Explore the correct operators of the explorer's tests, built-in controllers, and five operators (over an hour)
-	@STEERSMAN_EXPLORE_ALL=1 $(BIN)/python -m pytest -q tests/testing/explore tests/cluster/controllers/test_survival.py
+explore: $(READY) ## Explore the correct operators of the explorer's tests, built-in controllers, and five operators (half an hour)
+	@STEERSMAN_EXPLORE_ALL=1 $(BIN)/python -m pytest -q -s tests/testing/explore tests/cluster/controllers/test_survival.py
 	@for name in helloapp configmonitor sidecarset mysqlcluster rocketmq; do \
-		(cd operators/$$name && STEERSMAN_EXPLORE_ALL=1 ../../$(BIN)/python -m pytest -q tests/test_survival.py) || exit 1; done
+		(cd operators/$$name && STEERSMAN_EXPLORE_ALL=1 ../../$(BIN)/python -m pytest -q -s tests/test_survival.py) || exit 1; done
 
 fuzz: $(READY) ## Give broken input to all parsers, or to one (MINUTES=30 TARGET=yaml); failing inputs go to build/fuzz
 	@$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))

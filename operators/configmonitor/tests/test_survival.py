@@ -46,13 +46,13 @@ async def life(run: ScenarioRun) -> None:
 
 
 @pytest.mark.slow
-@explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
+@explored(budget="60s", perturb=("crash", "lost-answer", "conflict"))
 async def test_a_change_of_a_config_map_restarts_the_pods_in_spite_of_crashes(run: ScenarioRun) -> None:
     await life(run)
 
 
 @pytest.mark.slow
-@explored(long=True, budget="120s", perturb=("lag", "miss"), ignore=("configmonitors.magalix.com",))
+@explored(long=True, budget="60s", perturb=("lag", "miss"), ignore=("configmonitors.magalix.com",))
 async def test_late_and_missed_events_end_in_the_same_pods(run: ScenarioRun) -> None:
     """The status differs: an operator that never saw the first data reports no restart for a change."""
     await life(run)

@@ -31,13 +31,13 @@ async def life_of_a_helloapp(run: ScenarioRun) -> None:
 
 
 @pytest.mark.slow
-@explored(budget="120s", perturb=("crash", "lost-answer", "conflict"))
+@explored(budget="60s", perturb=("crash", "lost-answer", "conflict"))
 async def test_a_helloapp_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
     await life_of_a_helloapp(run)
 
 
 @pytest.mark.slow
-@explored(long=True, budget="120s", perturb=("lag", "miss"))
+@explored(long=True, budget="60s", perturb=("lag", "miss"))
 async def test_a_helloapp_survives_late_and_missed_events(run: ScenarioRun) -> None:
     await life_of_a_helloapp(run)
 

@@ -92,13 +92,13 @@ async def life(run: ScenarioRun) -> None:
 
 
 @pytest.mark.slow
-@explored(long=True, budget="240s", allow=("undo",), mask=("epoch",), perturb=("crash", "lost-answer", "conflict"))
+@explored(long=True, budget="150s", allow=("undo",), mask=("epoch",), perturb=("crash", "lost-answer", "conflict"))
 async def test_a_failover_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
     await life(run)
 
 
 @pytest.mark.slow
-@explored(long=True, budget="240s", allow=("undo", "end-state"), perturb=("lag", "miss"))
+@explored(long=True, budget="150s", allow=("undo", "end-state"), perturb=("lag", "miss"))
 async def test_a_failover_survives_late_and_missed_events(run: ScenarioRun) -> None:
     """The end differs: an operator that learns late of the cluster cannot start it while a server is down."""
     await life(run)

@@ -67,13 +67,13 @@ async def life(run: ScenarioRun) -> None:
 
 
 @pytest.mark.slow
-@explored(long=True, budget="240s", perturb=("crash", "lost-answer", "conflict"))
+@explored(long=True, budget="150s", perturb=("crash", "lost-answer", "conflict"))
 async def test_an_update_of_brokers_survives_crashes_lost_answers_and_conflicts(run: ScenarioRun) -> None:
     await life(run)
 
 
 @pytest.mark.slow
-@explored(long=True, budget="240s", quiet=30.0, mask=("observedGeneration", "epoch", "master"), perturb=("lag", "miss"))
+@explored(long=True, budget="150s", quiet=30.0, mask=("observedGeneration", "epoch", "master"), perturb=("lag", "miss"))
 async def test_an_update_of_brokers_survives_late_and_missed_events(run: ScenarioRun) -> None:
     """Conditions that did not change keep the generation in which they were set; a master changes only in an update.
 

@@ -49,7 +49,7 @@ async def life(run: ScenarioRun) -> None:
 
 
 @pytest.mark.slow
-@explored(long=True, budget="120s", perturb=("crash", "lost-answer", "conflict"))
+@explored(long=True, budget="60s", perturb=("crash", "lost-answer", "conflict"))
 async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(run: ScenarioRun) -> None:
     await life(run)
     await run.delete("sidecarset", "s")
@@ -57,7 +57,7 @@ async def test_a_sidecar_is_injected_updated_and_left_alone_in_spite_of_crashes(
 
 
 @pytest.mark.slow
-@explored(long=True, budget="120s", perturb=("lag", "miss"))
+@explored(long=True, budget="60s", perturb=("lag", "miss"))
 async def test_the_status_counts_pods_correctly_after_late_and_missed_events(run: ScenarioRun) -> None:
     """A Pod that is created while the webhook does not know the SidecarSet has no sidecar; the status says so."""
     await life(run)

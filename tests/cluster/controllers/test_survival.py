@@ -104,8 +104,19 @@ async def of_a_job(run: ScenarioRun) -> None:
     await run.settled()
 
 
+async def of_a_cron_job(run: ScenarioRun) -> None:
+    await controllers(run)
+    spec = {"schedule": "*/5 * * * *", "jobTemplate": {"spec": job("unused")["spec"]}}
+    await run.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "often"}, "spec": spec})
+    await run.passes(301.0)
+    await run.settled()
+    await run.delete("cronjob", "often")
+    await run.settled()
+
+
 LIVES = {
     "deployment": of_a_deployment, "statefulset": of_a_stateful_set, "daemonset": of_a_daemon_set, "job": of_a_job,
+    "cronjob": of_a_cron_job,
 }  # fmt: skip
 
 
@@ -118,7 +129,7 @@ def exploration(life: str, perturb: tuple[str, ...] = DEFAULT_PERTURB, **options
 @pytest.mark.parametrize("perturb", [("crash", "lost-answer", "conflict"), ("lag", "miss")], ids=["writes", "events"])
 @pytest.mark.parametrize("life", LIVES)
 def test_controllers_end_as_without_faults(life: str, perturb: tuple[str, ...]) -> None:
-    result = exploration(life, perturb, budget="120s").explore()
+    result = exploration(life, perturb, budget="60s").explore()
     assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from steersman.testing.explore import ScenarioRun, State, explored
+from steersman.testing.explore import ScenarioRun, State, explored, thorough
 from steersman.testing.explore.decorator import Explored
 
 from .planted import CLASSES, CLOUD, app
 
+SEEDS = 10
 OTHERS = ("example.com/other",)
 
 
@@ -59,7 +58,7 @@ def test_the_explorer_finds_the_bug(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_correct_twin_raises_no_alarm(name: str) -> None:
-    """The budget of seconds limits this to single faults of a few seeds; `make explore` tries ten seeds."""
-    seeds, budget = (10, "300s") if os.environ.get("STEERSMAN_EXPLORE_ALL") else (2, "10s")
-    result = exploration(name, correct=True, seeds=seeds, budget=budget).explore()
+    """Single faults with ten seeds; `make explore` adds pairs of faults."""
+    result = exploration(name, correct=True, seeds=SEEDS, budget="300s", pairs=thorough()).explore()
     assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
+    assert result.seeds == SEEDS

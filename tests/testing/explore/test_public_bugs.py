@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+
+from steersman.testing.explore import thorough
 
 from .public_bugs import (
     cassandra_398,
@@ -25,6 +25,9 @@ BUGS = {
 }  # fmt: skip
 
 
+SEEDS = 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_the_explorer_finds_the_public_bug_within_a_minute(bug: Bug) -> None:
@@ -36,6 +39,7 @@ def test_the_explorer_finds_the_public_bug_within_a_minute(bug: Bug) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_the_correct_operator_has_no_finding(bug: Bug) -> None:
-    seeds, budget = (10, "300s") if os.environ.get("STEERSMAN_EXPLORE_ALL") else (1, "10s")
-    result = exploration(bug, correct=True, seeds=seeds, budget=budget).explore()
+    """Single faults with ten seeds; `make explore` adds pairs of faults."""
+    result = exploration(bug, correct=True, seeds=SEEDS, budget="300s", pairs=thorough()).explore()
     assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
+    assert result.seeds == SEEDS

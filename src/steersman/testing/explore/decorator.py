@@ -19,7 +19,7 @@ from steersman.testing.explore.observation import Invariant
 from steersman.testing.explore.options import RunOptions
 from steersman.testing.explore.page import page
 from steersman.testing.explore.plans import Plan
-from steersman.testing.explore.report import failure_text, replay_command
+from steersman.testing.explore.report import coverage_text, failure_text, replay_command
 from steersman.testing.explore.running import Job, Scenario
 from steersman.testing.explore.separate import SeparateError, explore_separately, importable
 
@@ -121,6 +121,8 @@ class Explored:
         self.last = self._explored_separately(fixtures) or explore(
             self.request(fixtures=fixtures), progress=Progress(self.scenario.__qualname__)
         )
+        if thorough():
+            sys.stderr.write(f"{self.scenario.__qualname__}: {coverage_text(self.last)}\n")
         return self.last
 
     def _explored_separately(self, fixtures: dict[str, Any]) -> Exploration | None:
@@ -177,6 +179,7 @@ def explored(
     stop_at: int = 1,
     external: bool = False,
     to_end: bool = False,
+    pairs: bool = True,
     long: bool = False,
     cluster: dict[str, Any] | None = None,
     **run: float,
@@ -197,6 +200,7 @@ def explored(
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster, so that writes without effect matter.
         to_end: Whether each run continues to the end of the scenario when it has the state of the reference.
+        pairs: Whether pairs of faults are run when all single faults have passed.
         long: Whether the test is skipped unless the environment variable STEERSMAN_EXPLORE_ALL is set, because it
             takes as many minutes as its budget allows.
         cluster: Options of `Simulation.start`.
@@ -208,7 +212,7 @@ def explored(
     options: dict[str, Any] = {
         "seeds": seeds, "budget": budget, "perturb": tuple(perturb), "plans": tuple(plans), "allow": tuple(allow),
         "ignore": tuple(ignore), "mask": tuple(mask), "jobs": jobs, "stop_at": stop_at,
-        "external": external, "to_end": to_end, "cluster": cluster or {}, **run,
+        "external": external, "to_end": to_end, "pairs": pairs, "cluster": cluster or {}, **run,
     }  # fmt: skip
 
     def decorate(scenario: Callable[..., Awaitable[None]]) -> Any:

@@ -48,6 +48,7 @@ class Request:
         stop_at: The number of failures after which the exploration ends.
         external: Whether the operator changes state outside of the cluster.
         to_end: Whether each run continues to the end of the scenario when it has the state of the reference.
+        pairs: Whether pairs of faults are run when all single faults have passed.
     """
 
     job: Job
@@ -61,6 +62,7 @@ class Request:
     stop_at: int = 1
     external: bool = False
     to_end: bool = False
+    pairs: bool = True
 
 
 @dataclass(slots=True)
@@ -87,6 +89,8 @@ class Exploration:
     pruned: list[Pruned] = field(default_factory=list[Pruned])
     left: int = 0
     """The number of plans that the budget did not allow, without pairs."""
+    seeds: int = 0
+    """The number of seeds whose plans with one fault were all run."""
     runs: int = 0
     converged: int = 0
     """Runs that were ended early, because they had the state of the reference."""
@@ -104,6 +108,7 @@ class Exploration:
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         return {
+            "seeds": self.seeds,
             "runs": self.runs,
             "endedEarly": self.converged,
             "cpuSeconds": round(self.cpu, 3),
@@ -237,7 +242,10 @@ class _Seed:
             found = candidates(self.reference.trace, request.perturb, external=request.external)
             plans, pairs = found.plans, found.pairs
             result.pruned += found.pruned
-        if self._run_all(plans, within=True) and not request.plans:
+        if not self._run_all(plans, within=True):
+            return
+        result.seeds += 1
+        if request.pairs and not request.plans:
             self._run_all(self._distinct(pairs), within=False)
 
     def _distinct(self, pairs: Iterable[Plan]) -> list[Plan]:
@@ -323,10 +331,11 @@ class _Seed:
         request, result = self._request, self._result
         done = 0
         jobs = request.jobs or os.cpu_count() or 1
+        allowed = 1.0 if within else self._seed / request.seeds  # pairs leave the budget of later seeds
 
         def some() -> Iterator[Plan]:
             for plan in plans:
-                if self.spent >= 1.0:
+                if self.spent >= allowed:
                     return
                 yield plan
 
@@ -343,7 +352,7 @@ class _Seed:
                     if (findings := self.judge(outcome)) and len(result.failures) < first + _MAX_FAILURES:
                         result.failures.append(Failure(outcome.plan, self._seed, findings, outcome, self.reference))
                     self._progress(result, self._share(done, len(plans)))
-                    if len(result.failures) >= request.stop_at or self.spent >= 1.0:
+                    if len(result.failures) >= request.stop_at or self.spent >= allowed:
                         break
             for index in range(first, len(result.failures)):
                 result.failures[index] = self._shrunk(result.failures[index])

@@ -7,20 +7,22 @@ objects. Objects of this framework count by their type, because a settled operat
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import hashlib
 import inspect
 import itertools
+import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, ValuesView
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta, tzinfo
-from decimal import Decimal
 from functools import partial
+from numbers import Number
 from pathlib import PurePath
 from re import Pattern
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, CoroutineType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -34,13 +36,18 @@ MAX_VALUES: Final = 20_000
 """Values after which a digest is given up."""
 MAX_DEPTH: Final = 100
 _PLAIN: Final[tuple[type[Any], ...]] = (
-    type(None), bool, int, float, complex, str, bytes, bytearray, range, date, time, timedelta, tzinfo, Decimal, UUID,
+    type(None), Number, bytes, bytearray, range, date, time, timedelta, tzinfo, UUID,
     PurePath, Pattern, itertools.count,
 )  # fmt: skip
-_BY_TYPE: Final = frozenset(
-    {"steersman", "steersman_cluster", "asyncio", "contextvars", "logging", "structlog", "random"}
-)
+_ASYNCIO: Final = (asyncio.Queue, asyncio.Event, asyncio.Lock, asyncio.Semaphore, asyncio.Future)
+_BY_TYPE: Final = frozenset({
+    "__future__", "asyncio", "contextvars", "logging", "opentelemetry", "prometheus_client", "random", "steersman",
+    "steersman_cluster", "structlog", "typing",
+})  # fmt: skip
 """Top-level modules whose objects count by their type."""
+
+
+_UID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class _OpaqueError(Exception):
@@ -103,6 +110,8 @@ class _Reader:
         """Return the digest of a value."""
         if isinstance(value, enum.Enum):
             return _hashed("enum", _name(type(value)), value.name)
+        if isinstance(value, str):
+            return _hashed("str", _UID.sub("<uid>", value))
         if isinstance(value, _PLAIN):
             plain = cast("Any", value)
             return _hashed(_name(cast("type[Any]", type(plain))), repr(plain))
@@ -123,15 +132,18 @@ class _Reader:
         return found
 
     def _read(self, value: Any, depth: int) -> bytes:
+        if isinstance(value, FunctionType):
+            return self._function(value, depth)
+        if isinstance(value, type):
+            return self._class(cast("type[Any]", value), depth)
+        if isinstance(value, FrameType | CoroutineType | asyncio.Task):
+            return self._running(value, depth)
+        if isinstance(value, _ASYNCIO):
+            return _waiting(value)
+        return self._callable(value, depth) or self._object(value, depth)
+
+    def _callable(self, value: Any, depth: int) -> bytes | None:
         match value:
-            case FunctionType():
-                return self._function(value, depth)
-            case FrameType():
-                variables = {name: one for name, one in dict(value.f_locals).items() if not name.startswith("@")}
-                named = self._named(value.f_code, value.f_globals)
-                return _hashed("frame", value.f_code.co_qualname, str(value.f_lasti), self._fields(
-                    {**named, **variables}, depth
-                ))  # fmt: skip
             case MethodType():
                 return _hashed("method", self.of(value.__func__, depth), self.of(value.__self__, depth))
             case partial():
@@ -141,25 +153,40 @@ class _Reader:
                 return self.of(cast("Any", value).__func__, depth)
             case property():
                 return self.of((value.fget, value.fset), depth)
-            case BuiltinFunctionType():
-                return _hashed("builtin", value.__qualname__)
-            case ModuleType():
-                return _hashed("module", value.__name__)
-            case type():
-                return self._class(cast("type[Any]", value), depth)
+            case BuiltinFunctionType() | ModuleType():
+                return _hashed("named", value.__name__)
             case _:
-                return self._object(value, depth)
+                return None
+
+    def _running(self, value: Any, depth: int) -> bytes:
+        """Return the digest of a task, a coroutine or a frame: the line and, of the operator's own code, variables."""
+        if isinstance(value, asyncio.Task):
+            return _hashed("task", self.of(cast("asyncio.Task[Any]", value).get_coro(), depth))
+        if isinstance(value, CoroutineType):
+            coroutine = cast("CoroutineType[Any, Any, Any]", value)
+            if coroutine.cr_frame is None:
+                return _hashed("coroutine")
+            inner = coroutine.cr_await
+            below = self.of(inner, depth) if isinstance(inner, CoroutineType) else b""
+            return _hashed("coroutine", self.of(coroutine.cr_frame, depth), below)
+        frame = cast("FrameType", value)
+        name, line = frame.f_code.co_qualname, str(frame.f_lasti)
+        if not self._is_own(str(frame.f_globals.get("__name__", ""))):
+            return _hashed("frame", name, line)
+        variables = {key: one for key, one in dict(frame.f_locals).items() if not key.startswith("@")}
+        named = self._named(frame.f_code, frame.f_globals)
+        return _hashed("frame", name, line, self._fields({**named, **variables}, depth))
 
     def _object(self, value: Any, depth: int) -> bytes:
         kind = cast("type[Any]", type(value))
         name = _name(kind)
-        if isinstance(value, dict):
-            pairs = cast("dict[Any, Any]", value)
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[Any, Any]", value)
             items = sorted(self.of(k, depth) + self.of(v, depth) for k, v in pairs.items())
             return _hashed("mapping", name, *items)
         if isinstance(value, Set):
             return _hashed("set", name, *sorted(self.of(one, depth) for one in cast("Set[Any]", value)))
-        if isinstance(value, list | tuple | deque):
+        if isinstance(value, list | tuple | deque | ValuesView):
             return _hashed("sequence", name, *(self.of(one, depth) for one in cast("list[Any]", value)))
         if callable(wrapped := getattr(value, "__wrapped__", None)):  # functools.cache
             return _hashed("wrapper", name, self.of(wrapped, depth))
@@ -220,6 +247,22 @@ class _Reader:
         if any(name == package or name.startswith(f"{package}.") for package in self._packages):
             return True
         return not _is_installed(name)
+
+
+def _waiting(value: Any) -> bytes:
+    """Return the digest of an object of asyncio that has no content. Raises `_OpaqueError`."""
+    name = _name(cast("type[Any]", type(value)))
+    if isinstance(value, asyncio.Event):
+        return _hashed(name, str(value.is_set()))
+    if isinstance(value, asyncio.Queue):
+        idle = cast("asyncio.Queue[Any]", value).empty()
+    elif isinstance(value, asyncio.Future):
+        idle = not cast("asyncio.Future[Any]", value).done()
+    else:
+        idle = not value.locked()
+    if not idle:
+        raise _OpaqueError
+    return _hashed(name)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
