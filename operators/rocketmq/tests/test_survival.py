@@ -73,10 +73,16 @@ async def test_an_update_of_brokers_survives_crashes_lost_answers_and_conflicts(
 
 
 @pytest.mark.slow
-@explored(long=True, budget="150s", quiet=30.0, mask=("observedGeneration", "epoch", "master"), perturb=("lag", "miss"))
+@explored(
+    long=True,
+    budget="150s",
+    stabilization=30.0,
+    mask=("observedGeneration", "epoch", "master"),
+    perturb=("lag", "miss"),
+)
 async def test_an_update_of_brokers_survives_late_and_missed_events(run: ScenarioRun) -> None:
     """Conditions that did not change keep the generation in which they were set; a master changes only in an update.
 
-    A step is quiet after thirty seconds, because a member is available only ten seconds after it is ready.
+    A step is settled after thirty seconds, because a member is available only ten seconds after it is ready.
     """
     await life(run)

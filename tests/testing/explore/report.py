@@ -9,19 +9,63 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import resource
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from steersman.testing.explore import explore
 from steersman.testing.explore.decorator import Explored
 from steersman.testing.explore.planning import candidates
+from steersman.testing.explore.separate import Importable
 
 from . import test_planted, test_public_bugs, test_sequences
 from .planted import CLASSES
 from .public_bugs.bug import exploration
 
 REPORT = Path(__file__).parent / "report.json"
+ROOT = Path(__file__).parents[3]
 PAGE = Path(__file__).parents[3] / "docs" / "survival.md"
 BEGIN, END = "<!-- explorer report: begin -->\n", "<!-- explorer report: end -->\n"
+
+
+SIEVE = {
+    "operators": 9, "bugs": 31, "unpruned": 197_896, "plans": 2_135, "hours": 5, "minutes": "5 to 30",
+}  # fmt: skip
+"""The figures of the artifact evaluation of Sieve: the bugs that it reproduces with one plan each, in five hours, and
+the sums of the plans of its operators without and with all reductions. Source: README.md of the branch osdi-ae of
+https://github.com/sieve-project/sieve, at 431800aaaabd0e9f98e7625d0281b531d0098ad0.
+"""
+
+
+def of_helloapp() -> dict[str, Any]:
+    """Return the cost of the plans of HelloApp, with the CPU time of this process and of all forks."""
+    directory = ROOT / "operators" / "helloapp"
+    sys.path.append(str(directory))
+    place = Importable(
+        "test_survival",
+        str(directory / "tests" / "test_survival.py"),
+        "test_a_helloapp_survives_crashes_lost_answers_and_conflicts",
+    )
+    request = replace(place.load().request(), jobs=1, budget=600.0)
+    explore(replace(request, pairs=False, plans=()))  # what the first exploration of a process prepares
+    before = _cpu_seconds()
+    result = explore(request)
+    seconds = _cpu_seconds() - before
+    assert not result.failures
+    return {
+        "runs": result.runs,
+        "pruned": len(result.pruned),
+        "endedEarly": result.converged,
+        "cpuSeconds": round(seconds, 2),
+        "cpuMillisecondsPerPlan": round(1000 * seconds / result.runs, 1),
+    }
+
+
+def _cpu_seconds() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def of_plans(name: str, explored: Explored) -> dict[str, Any]:
@@ -61,7 +105,8 @@ def measured(note: str) -> dict[str, Any]:
     rows = [of_plans(name, test_planted.exploration(name, correct=False)) for name in CLASSES]
     rows += [of_plans(name, exploration(bug, correct=False)) for name, bug in test_public_bugs.BUGS.items()]
     rows += [of_sequences(name) for name in test_sequences.ACTO]
-    return {"python": platform.python_version(), "machine": platform.machine(), "note": note, "rows": rows}
+    found = {"python": platform.python_version(), "machine": platform.machine(), "note": note}
+    return {**found, "helloapp": of_helloapp(), "rows": rows}
 
 
 def rendered(report: dict[str, Any]) -> str:
@@ -77,12 +122,35 @@ def rendered(report: dict[str, Any]) -> str:
         )
     runs = sum(row["runs"] for row in report["rows"])
     cpu = sum(row["cpuSeconds"] for row in report["rows"])
+    helloapp = report["helloapp"]
     lines += [
+        "",
+        f"A plan of HelloApp takes {helloapp['cpuMillisecondsPerPlan']:.0f} ms of CPU: {helloapp['runs']} runs in "
+        f"{helloapp['cpuSeconds']:.0f} s,\nof which {helloapp['endedEarly']} ended early; {helloapp['pruned']} plans "
+        "were pruned.",
         "",
         f"All {len(report['rows'])} bugs take {runs} runs and {cpu:.0f} seconds of CPU on one processor.",
         f"Python {report['python']}, {report['machine']}; {report['note']}.",
+        "",
+        *_comparison(report["rows"], runs, cpu),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _comparison(rows: list[dict[str, Any]], runs: int, cpu: float) -> list[str]:
+    """Return the table of the figures of Sieve and of this report."""
+    plans = sum(row["plans"] or 0 for row in rows)
+    pruned = sum(row["pruned"] or 0 for row in rows)
+    return [
+        "| | Sieve | Steersman |",
+        "|---|---|---|",
+        f"| operators | {SIEVE['operators']} real ones | {len(rows)} minimal ones |",
+        f"| plans without pruning | {SIEVE['unpruned']:,} | {plans + pruned:,} |",
+        f"| plans after pruning | {SIEVE['plans']:,} | {plans:,} |",
+        f"| bugs found | {SIEVE['bugs']} | {sum(row['found'] != '' for row in rows)} |",
+        f"| time for these bugs | about {SIEVE['hours']} hours, with their plans known | {cpu:.0f} s of CPU |",
+        f"| time of a plan | {SIEVE['minutes']} minutes on a kind cluster | {1000 * cpu / runs:.0f} ms of CPU |",
+    ]
 
 
 def page_with(table: str, page: str) -> str:

@@ -64,7 +64,7 @@ def test_a_conflict_stores_nothing() -> None:
 
 
 @pytest.mark.parametrize(("kind", "fate"), [("hold", "held"), ("miss", "missed")])
-def test_late_and_missed_events_arrive_by_the_next_quiet_moment(kind: str, fate: str) -> None:
+def test_late_and_missed_events_arrive_when_the_cluster_is_settled(kind: str, fate: str) -> None:
     outcome = run(f"{kind}:E1")
     assert outcome.trace.events[0].fate == fate
     assert outcome.trace.reconciles[0].began - outcome.trace.events[0].at >= 9

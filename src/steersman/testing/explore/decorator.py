@@ -96,7 +96,7 @@ class Explored:
         """Return the request for `explore`."""
         options = dict(self._options)
         run_options = RunOptions(
-            **{k: options.pop(k) for k in ("latency", "quiet", "within", "hot_writes") if k in options}
+            **{k: options.pop(k) for k in ("latency", "stabilization", "within", "hot_writes") if k in options}
         )
         scenario: Scenario = functools.partial(self.scenario, **fixtures) if fixtures else self.scenario
         job = Job(
@@ -204,7 +204,7 @@ def explored(
         long: Whether the test is skipped unless the environment variable STEERSMAN_EXPLORE_ALL is set, because it
             takes as many minutes as its budget allows.
         cluster: Options of `Simulation.start`.
-        run: Options of `RunOptions`: `latency`, `quiet`, `within`, `hot_writes`.
+        run: Options of `RunOptions`: `latency`, `stabilization`, `within`, `hot_writes`.
 
     Raises:
         ExploredError: When the test runs, if a plan has findings.

@@ -172,10 +172,10 @@ class Director:
         elif fate == "held":
             view.held.append(frame)
 
-    # Quiet moments.
+    # Settled states.
 
-    def quiet(self, *, last: bool = False) -> bool:
-        """End what ends now that nothing happens any more. Returns whether anything has ended.
+    def end_faults(self, *, last: bool = False) -> bool:
+        """End the lasting faults that end when the cluster is settled. Returns whether any has ended.
 
         Args:
             last: The scenario is over: everything ends.

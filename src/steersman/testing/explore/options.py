@@ -13,12 +13,12 @@ class RunOptions:
 
     Args:
         latency: Virtual seconds that each request of the operator takes.
-        quiet: Virtual seconds without a change after which the cluster counts as settled.
+        stabilization: Virtual seconds without a change after which the cluster counts as settled.
         within: Virtual seconds after which a run that has not settled is a finding.
         hot_writes: Writes to one object within a virtual minute that count as a hot loop.
     """
 
     latency: float = 0.001
-    quiet: float = 10.0
+    stabilization: float = 10.0
     within: float = 900.0
     hot_writes: int = 100

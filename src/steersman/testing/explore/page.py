@@ -96,8 +96,8 @@ def _cursor(failure: Failure) -> float:
         return max((mark.at - trace.began for mark in trace.marks), default=0.0)
     if first.oracle != "end-state":
         return first.at - trace.began
-    quiet = next((mark.text for mark in trace.marks if mark.at == first.at and mark.text.startswith("settled")), "")
-    instants = [mark.at - one.began for one in (trace, reference) for mark in one.marks if mark.text == quiet]
+    settled = next((mark.text for mark in trace.marks if mark.at == first.at and mark.text.startswith("settled")), "")
+    instants = [mark.at - one.began for one in (trace, reference) for mark in one.marks if mark.text == settled]
     return min(instants, default=0.0) - 0.0005
 
 

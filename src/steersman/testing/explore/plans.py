@@ -5,7 +5,7 @@ is the third write of the operator, `E5` the fifth event that it received, `S1` 
 scenario.
 
     crash-after:W3            the process crashes directly after the third write is stored
-    hold:E5..S2               the watch of the fifth event is late until the second `settled()` is quiet
+    hold:E5..S2               the watch of the fifth event is late until the second `settled()` ends
     crash-after:W1+conflict:W4
 """
 
@@ -56,7 +56,7 @@ class Fault:
         kind: One of `FAULT_KINDS`.
         at: The point: `W3`, `E5` or `S1`.
         until: The `S` point at which a late watch catches up or an absent operator restarts; if empty, the next time at
-            which the cluster is quiet. For `past`: the `W` point with the state that the restarted operator receives.
+            which the cluster is settled. For `past`: the `W` point with the state that the restarted operator receives.
     """
 
     kind: str

@@ -50,9 +50,9 @@ LOOKS: Final = 3
 LOOK_SECONDS: Final = 0.1
 """Virtual seconds between two of these looks."""
 MAX_LATE_SECONDS: Final = 60.0
-"""Virtual seconds after which a step counts as quiet although an operator whose events are late still writes."""
+"""Virtual seconds after which a step counts as settled although an operator whose events are late still writes."""
 MAX_RETRY_SECONDS: Final = 60.0
-"""A step is not quiet while a failed reconcile is retried within so many virtual seconds."""
+"""A step is not settled while a failed reconcile is retried within so many virtual seconds."""
 
 T = TypeVar("T", bound="External")
 R = TypeVar("R")
@@ -240,7 +240,7 @@ class ScenarioRun:
         except AssertionError:
             if not self._director.absent and not self._starting:
                 raise
-            self._director.quiet(last=True)
+            self._director.end_faults(last=True)
             await self._until_running()
             await self.simulation.apply(*what, namespace=namespace)
 
@@ -271,9 +271,9 @@ class ScenarioRun:
         """Let virtual time pass."""
         await asyncio.sleep(seconds)
 
-    async def settled(self, *, quiet: float | None = None) -> None:
+    async def settled(self, *, stabilization: float | None = None) -> None:
         """Wait until nothing changes any more. Late events arrive, and an absent operator returns, before the end."""
-        await self._settle(quiet or self._options.quiet, last=False)
+        await self._settle(stabilization or self._options.stabilization, last=False)
         if not self._director.unfinished:
             self._observer.judge_status()
         self._settled_at = self._loop.time()
@@ -303,7 +303,7 @@ class ScenarioRun:
     async def finish(self) -> None:
         """Wait for the end of the run after the scenario."""
         if self._director.unfinished or self._observer.last_commit > self._settled_at:
-            await self._settle(self._options.quiet, last=True)
+            await self._settle(self._options.stabilization, last=True)
             self._observer.judge_status()
 
     async def close(self) -> None:
@@ -419,11 +419,11 @@ class ScenarioRun:
         if self._stop is not None:
             raise RunEndedError(str(self._stop))
 
-    async def _settle(self, quiet: float, *, last: bool) -> None:
+    async def _settle(self, stabilization: float, *, last: bool) -> None:
         deadline = self._loop.time() + self._options.within
         while True:
-            await self._quiet(quiet, deadline)
-            if not self._director.quiet(last=last):
+            await self._until_stable(stabilization, deadline)
+            if not self._director.end_faults(last=last):
                 return
 
     def _busy(self) -> bool:
@@ -443,7 +443,7 @@ class ScenarioRun:
             await asyncio.sleep(LOOK_SECONDS)
         return self._busy()
 
-    async def _quiet(self, quiet: float, deadline: float) -> None:
+    async def _until_stable(self, stabilization: float, deadline: float) -> None:
         since = began = self._loop.time()
         while True:
             self._check_ended()
@@ -455,11 +455,13 @@ class ScenarioRun:
                     f"{', '.join(f'{name} {n} times' for name, n in recent.most_common(3))}; "
                     f"the operator: {'; '.join(self._pending()) or 'nothing'}"
                 ))  # fmt: skip
-            if self._director.late and (now > self._observer.last_commit + quiet or now > began + MAX_LATE_SECONDS):
+            if self._director.late and (
+                now > self._observer.last_commit + stabilization or now > began + MAX_LATE_SECONDS
+            ):
                 return  # the operator may wait for its own write, whose event is late
             if await self._stays_busy():
                 since = now = self._loop.time()
-            left = max(since, self._observer.last_commit) + quiet - now
+            left = max(since, self._observer.last_commit) + stabilization - now
             if left <= 0:
                 return
             await asyncio.sleep(min(left, POLL_SECONDS) if since == now else left)
@@ -478,7 +480,7 @@ class ScenarioRun:
             # end that when it sees the deletion.
             self._recent.clear()
             self._mark(SCENARIO, "late events arrive, because the operator is busy")
-            self._loop.call_soon(partial(self._director.quiet, last=True), context=self._context)
+            self._loop.call_soon(partial(self._director.end_faults, last=True), context=self._context)
         else:
             self._stop = Finding(
                 "hot-loop", f"{len(times)} times `{target}` within a minute", now, self._storage.revision
