@@ -39,6 +39,8 @@ UNITS: dict[str, tuple[str, str]] = {
     "server_cpu_us": ("the server's CPU", "µs"),
     "requests_per_update": ("writes per update", ""),
     "exec_ms": ("wall from exec", "ms"),
+    "leader_ms": ("container start to leader", "ms"),
+    "first_log_ms": ("container start to first log line", "ms"),
     "start_ms": ("wall from start", "ms"),
     "start_cpu_ms": ("CPU from start", "ms"),
     "again_ms": ("wall of a second start", "ms"),

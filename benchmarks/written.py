@@ -109,7 +109,7 @@ def _report(results: Results, rows: Sequence[Row], out: Path, pictures: Sequence
     yield measured_on(results)
     yield from _taken(results, rows)
     yield from _study(REAL, "On a real kube-apiserver", out, results["machine"], REAL_NOTE)
-    yield from _image()
+    yield from _image(out, results["machine"])
     yield from _section("Bars with the stub server")
     yield from textwrap.wrap(STUB_NOTE[0].upper() + STUB_NOTE[1:], 120)
     yield ""
@@ -236,8 +236,11 @@ def _pictures(names: Sequence[str], *prefixes: str) -> Iterator[str]:
             yield f"![{alt}](plots/{name})"
 
 
-def _image() -> Iterator[str]:
-    """The rows that the tests on a real node have measured in the operator's image."""
+def _image(out: Path, known: dict[str, str]) -> Iterator[str]:
+    """The study of the image; without it the rows that the tests on a real node have measured."""
+    if _kept("image", out) is not None:
+        yield from _study("image", "In the image, on a real node", out, known)
+        return
     rows = [line for line in IMAGE_PAGE.read_text().splitlines() if line.startswith(_IMAGE_ROWS)]
     yield from _section("In the image, on a real node")
     yield "From [the measurements on a real node](../docs/reference/real-node.md), which say on what machine."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import aside, embedded, pythons, real, real_load, toolchains, transports, webhook
+from benchmarks import aside, embedded, image, pythons, real, real_load, toolchains, transports, webhook
 from benchmarks.harness import BenchmarkError, NotMeasuredError
 from benchmarks.peers import httptools_peer, transport_peer
 from benchmarks.rows import ROWS, Row, Size
@@ -17,16 +17,28 @@ from steersman.testing import BinariesNotFoundError
 def test_no_two_rows_share_a_name():
     names = [
         row.name
-        for rows in (ROWS, real.ROWS, transports.ROWS, pythons.ROWS, webhook.ROWS, embedded.ROWS)
+        for rows in (ROWS, real.ROWS, transports.ROWS, pythons.ROWS, webhook.ROWS, embedded.ROWS, image.ROWS)
         for row in rows
     ]
     assert len(names) == len(set(names))
 
 
 def test_every_bar_is_on_peers_that_its_row_measures():
-    for row in (*real.ROWS, *transports.ROWS, *webhook.ROWS, *embedded.ROWS):
+    for row in (*real.ROWS, *transports.ROWS, *webhook.ROWS, *embedded.ROWS, *image.ROWS):
         for bar in row.bars:
             assert {bar.ours, bar.against} - {""} <= set(row.peers), row.name
+
+
+def test_an_image_is_not_measured_where_no_node_can_run(monkeypatch):
+    monkeypatch.setattr(image.RealNode, "_check_machine", classmethod(_refuse_machine))
+    bench = image.NodeBench()
+    with pytest.raises(NotMeasuredError, match="needs root"):
+        image.ROWS[0].measure(bench, "steersman", Size(), 1)
+    bench.close()
+
+
+def _refuse_machine(_cls):
+    raise image.Unavailable("a real node needs root")
 
 
 @pytest.mark.parametrize("name", transport_peer.TRANSPORTS)
