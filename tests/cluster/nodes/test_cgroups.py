@@ -96,14 +96,15 @@ def test_a_new_node_deletes_the_groups_of_killed_nodes_but_not_those_of_running_
     names = [f"{NODE_GROUP_PREFIX}{name}" for name in ("killed", "running", "new")]
     for controller in ("memory", "cpu"):
         (tmp_path / controller / names[0] / "container").mkdir(parents=True)
-        (tmp_path / controller / "of-another-program").mkdir()
+        (tmp_path / controller / "steersman-node-22" / "kubepods").mkdir(parents=True)  # of a real node
     running = NodeGroups.create(names[1], tmp_path)
     new = NodeGroups.create(names[2], tmp_path)
     assert running is not None
     assert new is not None
     for controller in ("memory", "cpu"):
         left = sorted(path.name for path in (tmp_path / controller).iterdir())
-        assert left == ["of-another-program", *sorted(names[1:])]
+        assert left == ["steersman-node-22", *sorted(names[1:])]
+        assert (tmp_path / controller / "steersman-node-22/kubepods").exists()
     running.close()
     new.close()
 

@@ -221,7 +221,7 @@ def namespace_of(pid: int, kind: str) -> str:
 
 def control_groups() -> set[str]:
     """The names of the control groups of all clusters on this machine."""
-    return {path.name for path in Path("/sys/fs/cgroup").glob("**/steersman-*")}
+    return {path.name for path in Path("/sys/fs/cgroup").glob("**/steersman-process-node-*")}
 
 
 def control_groups_of(pid: int) -> set[str]:
@@ -230,7 +230,7 @@ def control_groups_of(pid: int) -> set[str]:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
         return set()
-    return {part for line in lines for part in line.split("/") if part.startswith("steersman-")}
+    return {part for line in lines for part in line.split("/") if part.startswith("steersman-process-node-")}
 
 
 def children(pid: int) -> list[int]:

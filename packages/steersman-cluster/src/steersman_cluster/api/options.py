@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from steersman.models.selectors import Selector
@@ -268,5 +269,10 @@ def delete_options(params: Params, body: Object | None) -> DeleteOptions:
 
 def agent_of(request: Request) -> str:
     """Return the field manager of a write without `fieldManager`: the user agent up to its first slash."""
-    agent = (request.headers.get("User-Agent") or "").partition("/")[0]
-    return "".join(character for character in agent if character.isprintable())[:128] or "unknown"
+    return _manager_of(request.headers.get("User-Agent") or "")
+
+
+@lru_cache(maxsize=256)
+def _manager_of(agent: str) -> str:
+    name = agent.partition("/")[0]
+    return "".join(character for character in name if character.isprintable())[:128] or "unknown"

@@ -23,7 +23,8 @@ from steersman_cluster.objects import Object, dig
 __all__ = ["CGROUP_MOUNT", "NODE_GROUP_PREFIX", "ContainerGroup", "NodeGroups", "limits_of"]
 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
-NODE_GROUP_PREFIX: Final = "steersman-node-"
+NODE_GROUP_PREFIX: Final = "steersman-process-node-"
+"""Also a real node (`steersman.testing.real_node`) has a group, which begins with `steersman-node-`."""
 _PERIOD_MICROSECONDS: Final = 100_000
 _MIN_QUOTA_MICROSECONDS: Final = 1000
 _MIN_SHARES: Final = 2
