@@ -13,6 +13,7 @@ from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
+from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import OperatorImage, operator_image
 
 pytestmark = pytest.mark.node
@@ -71,6 +72,10 @@ def test_the_process_has_no_rights_on_its_machine(operator: Installed, measureme
     with pytest.raises(KubectlError, match="Read-only file system"):
         operator.node.kubectl("exec", f"--namespace={operator.namespace}", pod["metadata"]["name"], "--", *write)
     measurements.megabytes("HelloApp: resident memory of the idle operator", process.rss_bytes, 50)
+
+
+def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
+    check_network_policies(operator, "helloapp")
 
 
 def test_metrics_are_for_those_who_may_read_them(

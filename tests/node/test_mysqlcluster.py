@@ -13,6 +13,7 @@ from tests.node.base_image import REPOSITORY
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
+from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
@@ -132,6 +133,10 @@ def test_the_processes_have_no_rights_on_their_machine(
     measurements.megabytes("MySQLCluster: resident memory of the operator with two clusters", process.rss_bytes, 50)
     rss = int(member["VmRSS"].split()[0]) * 1024
     measurements.megabytes("MySQLCluster: resident memory of the MariaDB server of the primary", rss)
+
+
+def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
+    check_network_policies(operator, "mysqlcluster")
 
 
 def test_metrics_are_for_those_who_may_read_them(

@@ -16,6 +16,7 @@ from tests.node.base_image import REPOSITORY
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
 from tests.node.metrics_access import check_metrics_access
+from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
@@ -192,6 +193,10 @@ def test_metrics_are_for_those_who_may_read_them(
     node: RealNode, operator: Installed, image: OperatorImage, namespace: str
 ) -> None:
     check_metrics_access(node, operator, image, namespace)
+
+
+def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
+    check_network_policies(operator, "rocketmq")
 
 
 def test_the_page_shows_the_brokers(node: RealNode, operator: Installed, tier: NodeTier, routes: Any) -> None:

@@ -9,6 +9,7 @@ from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
+from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import operator_image
 from tests.node.pod_creations import SIDECAR_SET, WEBHOOK_SECONDS, Creations, injected_pod
 
@@ -44,6 +45,10 @@ def test_a_pod_runs_with_its_injected_container(node: RealNode, operator: Instal
         within=60,
     )
     node.delete("pod", "web", namespace=namespace, wait=True)
+
+
+def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
+    check_network_policies(operator, "sidecarset")
 
 
 def test_a_rolling_restart_refuses_no_pod(
