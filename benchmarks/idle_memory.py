@@ -41,7 +41,7 @@ FEATURES: Final = (
     ("a kubeconfig file (PyYAML)", "import steersman.client.config.kubeconfig, steersman.documents"),
     ("metrics of the operator (prometheus-client)", "import steersman.metrics"),
     ("a console, or a program that uses structlog", "import structlog"),
-    ("certificates of webhooks (cryptography)", "import steersman.pki.x509"),
+    ("cryptography, for an operator that imports it", "import steersman.pki.x509"),
     ("uvloop", "import uvloop"),
 )
 """What a process loads for features that not every operator uses, on top of all steps."""

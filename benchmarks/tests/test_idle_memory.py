@@ -36,4 +36,4 @@ def test_a_feature_is_measured_on_top_of_all_steps() -> None:
     found = added(1, programs, median([sample(programs)]))
     assert set(found) <= {name for name, _ in FEATURES}
     assert found["a console, or a program that uses structlog"].modules > 10
-    assert found["certificates of webhooks (cryptography)"].resident > 1024
+    assert found["cryptography, for an operator that imports it"].resident > 1024
