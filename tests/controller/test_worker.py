@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from steersman.client.errors import Conflict, ConnectError
-from steersman.client.status import Status
+from steersman.client.errors import Conflict, ConnectError, Forbidden
+from steersman.client.status import Status, StatusCause, StatusDetails
 from steersman.controller import CURRENT_REQUEST, Backoff, Controller, Request, RequeueError, Result, TerminalError
 from steersman.controller.watchdog import LoopWatchdog
 from steersman.models import Key
@@ -154,6 +154,24 @@ async def test_a_conflict_is_retried_quietly(lines):
     assert len(runs) == 2
     assert (c.stats.error, c.stats.conflicts, c.stats.success) == (0, 1, 1)
     assert {line["level"] for line in lines()} == {"debug"}
+
+
+@virtual_time
+async def test_a_creation_in_a_terminating_namespace_is_retried_without_an_error(lines):
+    """The namespace controller deletes children before their owner, and the reconcile creates them again."""
+    attempts = []
+
+    async def reconcile(request: Request) -> None:
+        attempts.append(request.attempt)
+        if len(attempts) == 1:
+            cause = StatusCause(reason="NamespaceTerminating", message="namespace prod is being terminated")
+            raise Forbidden(Status(code=403, reason="Forbidden", details=StatusDetails(causes=(cause,))))
+
+    async with running(controller(reconcile)) as c:
+        c.queue.add(A)
+        await asyncio.sleep(1)
+    assert (c.stats.error, c.stats.requeue, c.stats.success) == (0, 1, 1)
+    assert [line["level"] for line in lines() if line["event"] == "reconcile_in_terminating_namespace"] == ["info"]
 
 
 @virtual_time

@@ -51,7 +51,7 @@ async def _clean_up(obj: Broker | Controller, image: str, labels: Mapping[str, s
     try:
         await _create(todo, obj, image, labels, ctx)
     except ApiError as problem:
-        if not any(cause.reason == "NamespaceTerminating" for cause in problem.status.details.causes):
+        if not problem.namespace_terminating:
             raise
         # No Job can run in a namespace that is being deleted.
         ctx.log.warning("directories_kept", reason="namespace_terminating", path=obj.spec.host_path)

@@ -137,6 +137,11 @@ class ApiError(ClientError):
         return self.status.details.causes
 
     @property
+    def namespace_terminating(self) -> bool:
+        """Whether the server refused to create an object because its namespace is being deleted."""
+        return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
+
+    @property
     def retry_after(self) -> float | None:
         """Seconds after which the server allows a retry, if it tells."""
         if self._retry_after is not None:

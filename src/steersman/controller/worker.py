@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from steersman.client.errors import ClientError, Conflict
+from steersman.client.errors import ApiError, ClientError, Conflict
 from steersman.controller.deadline import Deadline
 from steersman.controller.metrics import ControllerStats
 from steersman.controller.queue import QueueClosedError, WorkQueue
@@ -196,6 +196,12 @@ class Worker:
             stats.requeue += 1
             wait = queue.fail(key)
             self._log.debug("reconcile_conflict", error=str(problem), retry_in=round(wait, 3))
+            return
+        if isinstance(problem, ApiError) and problem.namespace_terminating:
+            # The objects are deleted in any order: this one, too, or a child whose absence the reconcile has seen.
+            stats.requeue += 1
+            wait = queue.fail(key)
+            self._log.info("reconcile_in_terminating_namespace", error=str(problem), retry_in=round(wait, 3))
             return
         terminal = isinstance(problem, TerminalError)
         stats.error += 1

@@ -10,7 +10,7 @@ __all__ = ["creation_error", "is_namespace_terminating"]
 
 def is_namespace_terminating(problem: ClientError) -> bool:
     """Return whether a creation was refused because the namespace is being deleted."""
-    return isinstance(problem, Forbidden) and any(c.reason == "NamespaceTerminating" for c in problem.causes)
+    return isinstance(problem, Forbidden) and problem.namespace_terminating
 
 
 def creation_error(problem: ClientError) -> Exception:
