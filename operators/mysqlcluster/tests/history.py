@@ -80,16 +80,50 @@ def problems(history: History, final: dict[str, set[int]]) -> list[str]:
     return found
 
 
-class Loop:
-    """The operator's loop around `decide`, with the stored state in memory. It can be killed and restarted."""
+class StoredCluster:
+    """The object of the cluster: its policy, and the stored state with an optimistic lock, as the API server has it."""
 
-    def __init__(self, members: Members, client: AgentClient, policy: Policy) -> None:
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self.state = ClusterState()
+        self.version = 0
+        self.conflicts = 0
+
+    def write(self, read: int, state: ClusterState) -> bool:
+        """Store a state unless another one was stored since version `read`."""
+        if read != self.version:
+            self.conflicts += 1
+            return False
+        self.state, self.version = state, self.version + 1
+        return True
+
+
+class Loop:
+    """The operator's loop around `decide`. It can be killed, restarted and paused; several can run at the same time."""
+
+    def __init__(
+        self, members: Members, client: AgentClient, policy: Policy, cluster: StoredCluster | None = None
+    ) -> None:
         self.members = members
         self.client = client
-        self.policy = policy
-        self.stored = ClusterState()
+        self.cluster = cluster or StoredCluster(policy)
         self.notices: list[str] = []
+        self.refused: list[str] = []
+        self.running = asyncio.Event()
+        self.running.set()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return self.cluster.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.cluster.policy = policy
+
+    @property
+    def stored(self) -> ClusterState:
+        return self.cluster.state
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run())
@@ -102,12 +136,18 @@ class Loop:
                 await self._task
             self._task = None
 
+    def another(self) -> Loop:
+        """Return a second operator of the same cluster."""
+        return Loop(self.members, self.client, self.policy, self.cluster)
+
     async def _run(self) -> None:
         while True:
-            decision = decide(self.policy, self.stored, await self.observe())
-            self.notices += [notice.reason for notice in decision.notices]
+            version, state, policy = self.cluster.version, self.cluster.state, self.policy
+            decision = decide(policy, state, await self.observe())
+            await self.running.wait()  # a paused operator performs an old decision when it resumes
             if decision.store is not None:
-                self.stored = decision.store
+                if self.cluster.write(version, decision.store):
+                    self.notices += [notice.reason for notice in decision.notices]
                 continue
             await asyncio.gather(*map(self._perform, decision.actions))
             if not decision.actions:
@@ -123,8 +163,11 @@ class Loop:
     async def _perform(self, action: Action) -> None:
         if isinstance(action, SetSource):  # on loopback, members have one host and different ports
             action = replace(action, host="127.0.0.1", port=self.members.server_ports[action.source])
-        with contextlib.suppress(ActionRefusedError, AgentUnreachableError):
-            await self.client.act(action)
+        with contextlib.suppress(AgentUnreachableError):
+            try:
+                await self.client.act(action)
+            except ActionRefusedError as problem:
+                self.refused.append(str(problem))
 
     async def until_healthy(self, seconds: float = 90.0) -> ClusterState:
         """Wait until every member follows the primary and is complete, and no transition is in progress."""
@@ -224,29 +267,93 @@ class Faults:
         self.done: list[str] = []
 
     async def inject(self) -> None:
-        """Inject one fault, wait until the cluster accepts writes, and heal the fault."""
-        members = self._loop.members
-        victim = self._random.choice([self._loop.stored.primary, self._random.choice(members.names)])
-        kind = self._random.choice(["kill", "kill_server", "pause"])
-        operator_dies = self._random.random() < 0.5
-        self.done.append(f"{kind} {victim}{', operator killed' if operator_dies else ''}")
+        """Inject one fault of a member and, in most cases, one of the operator; wait, and heal both."""
+        members, chance = self._loop.members, self._random
+        victim = chance.choice([self._loop.stored.primary, chance.choice(members.names)])
+        kind = chance.choice(["kill", "kill_server", "pause", "lose_volume"])
+        operator = chance.choice(["", "killed", "second", "paused"])
+        if kind == "lose_volume":
+            # With one acknowledgement, the loss of a volume and of a relay log can lose the only copies of a write.
+            await self._loop.heal()
+        self.done.append(f"{kind} {victim}{f', operator {operator}' if operator else ''}")
+        async with self._operator(operator):
+            match kind:
+                case "kill":
+                    members.kill(victim)
+                case "kill_server":
+                    members.kill_server(victim)
+                case "pause":
+                    members.pause(victim)
+                case _:
+                    members.lose_volume(victim)
+            await asyncio.sleep(chance.uniform(0.5, 6))
         match kind:
-            case "kill":
-                members.kill(victim)
-            case "kill_server":
-                members.kill_server(victim)
-            case _:
-                members.pause(victim)
-        if operator_dies:
-            await asyncio.sleep(self._random.uniform(0, 3))
-            await self._loop.kill()
-            self._loop.start()
-        await asyncio.sleep(self._random.uniform(0.5, 6))
-        match kind:
-            case "kill":
-                members.start(victim)
             case "pause":
                 members.resume(victim)
+            case "kill" | "lose_volume":
+                members.start(victim)
+            case _:
+                pass
+        if kind == "lose_volume":
+            await self._loop.heal()
+
+    @contextlib.asynccontextmanager
+    async def _operator(self, fault: str) -> AsyncGenerator[None]:
+        """Let a fault of the operator begin with the block; it ends with the block or earlier."""
+        loop, delay = self._loop, self._random.uniform(0, 3)
+        if fault in ("second", "paused"):
+            other = loop.another()
+            if fault == "paused":
+                loop.running.clear()
+            other.start()
+            try:
+                yield
+            finally:
+                loop.running.set()  # the paused operator performs its old decision while the other one runs
+                await asyncio.sleep(0.5)
+                await other.kill()
+                loop.notices += other.notices
+            return
+        if fault == "killed":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._restart(delay))
+                yield
+            return
+        yield
+
+    async def _restart(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        await self._loop.kill()
+        self._loop.start()
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """The outcome of one seed; `problems` is empty for a correct cluster."""
+
+    seed: int
+    faults: list[str]
+    acknowledged: int
+    unknown: int
+    problems: list[str]
+    longest_gap: float
+    """The longest time between two acknowledged writes, in seconds."""
+
+
+async def run_seed(members: Members, seed: int, *, faults: int = 3, writers: int = 4) -> SeedResult:
+    """Write while the faults of a seed happen, let the cluster heal, and read every member."""
+    async with running(members, policy(members)) as loop:
+        working = Writers(loop, writers)
+        injected = Faults(loop, seed)
+        for _ in range(faults):
+            await injected.inject()
+        history = await working.stop()
+        await loop.heal()
+        found = problems(history, await read_all(members, members.names))
+    times = sorted(each.answered for each in history.attempts if each.outcome is Outcome.OK)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    acknowledged, unknown = (len(history.numbers(outcome)) for outcome in (Outcome.OK, Outcome.UNKNOWN))
+    return SeedResult(seed, injected.done, acknowledged, unknown, found, max(gaps, default=0.0))
 
 
 @contextlib.asynccontextmanager

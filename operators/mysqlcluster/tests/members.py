@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -159,6 +160,12 @@ class Members:
         self.kill_server(name)
         process.kill()
         process.wait()
+
+    def lose_volume(self, name: str) -> None:
+        """Kill a member and delete its data, as when its Pod and its claim are deleted."""
+        self.kill(name)
+        for content in (self.directory / name).iterdir():
+            shutil.rmtree(content) if content.is_dir() else content.unlink()
 
     def stop(self, name: str) -> None:
         """Stop the agent with SIGTERM, as the deletion of a Pod does."""

@@ -34,6 +34,7 @@ SPEC: Mapping[str, Any] = {
     "failover": {"detectionSeconds": 2, "minIntervalSeconds": 0},
 }
 """Fields of the spec that the scenarios need."""
+_numbers = itertools.count(1)
 
 
 class Tier(Protocol):
@@ -259,8 +260,8 @@ def moves_its_primary(database: Database, writers: Writers) -> None:
     """Move the primary by a MySQLSwitchover while clients write."""
     before = database.wait_healthy()["primary"]
     target = next(each["name"] for each in database.status()["members"] if each["name"] != before)
-    for attempt in range(SWITCHOVER_ATTEMPTS):
-        found = _switchover(database, f"{database.name}-to-{target}-{attempt}", target)
+    for _ in range(SWITCHOVER_ATTEMPTS):
+        found = _switchover(database, f"{database.name}-to-{target}-{next(_numbers)}", target)
         if found["phase"] == "Completed":
             break
         # On a busy machine the target may not catch up in time; then the primary stays, and loses no write.

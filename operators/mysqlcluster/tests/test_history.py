@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from mysqlcluster.actions import Fence
-from tests.history import Attempt, Faults, History, Outcome, Writers, policy, problems, read_all, running
+from tests.history import Attempt, History, Outcome, Writers, policy, problems, read_all, run_seed, running
 from tests.members import Members, members_of
 
 pytestmark = pytest.mark.slow
 
 RUNS = int(os.environ.get("HISTORY_RUNS", "2"))
-FAULTS = 3
-
 
 MARIADB, MYSQL = "mariadb-10.11", "mysql-9.7"
 
@@ -32,16 +30,9 @@ def three(server: str, tmp_path: Path) -> Iterator[Members]:
 @pytest.mark.parametrize("server", [MARIADB, pytest.param(MYSQL, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_no_acknowledged_write_is_lost(three: Members, seed: int):
-    async with running(three, policy(three)) as loop:
-        writers = Writers(loop, 4)
-        faults = Faults(loop, seed)
-        for _ in range(FAULTS):
-            await faults.inject()
-        history = await writers.stop()
-        await loop.heal()
-        final = await read_all(three, three.names)
-    assert history.numbers(Outcome.OK), faults.done
-    assert problems(history, final) == [], faults.done
+    result = await run_seed(three, seed)
+    assert result.problems == [], result.faults
+    assert result.acknowledged, result.faults
 
 
 @pytest.mark.parametrize("server", [MARIADB, MYSQL])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).parent.parent
+NAMED_TEST = r"`(tests/[a-z_/]+\.py)::(test_\w+)`"
 
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
@@ -32,9 +33,14 @@ def test_the_capability_level_is_justified_line_by_line_with_tests_that_exist():
     level = re.search(r"^The bundle claims \*\*(.+)\*\*", text, re.MULTILINE)
     assert level is not None
     assert f'--capability "{level[1]}"' in (PROJECT / "Makefile").read_text()
-    tests = re.findall(r"`(tests/[a-z_/]+\.py)::(test_\w+)`", text)
-    assert len(tests) > 20
-    for file, name in tests:
+    assert len(re.findall(NAMED_TEST, text)) > 20
+
+
+@pytest.mark.parametrize("page", ["docs/capabilities.md", "docs/failures.md", "README.md"])
+def test_the_tests_that_a_page_names_exist(page):
+    text = (PROJECT / page).read_text()
+    assert "tests/" in text
+    for file, name in re.findall(NAMED_TEST, text):
         assert re.search(rf"^(    )?(async )?def {name}\(", (PROJECT / file).read_text(), re.MULTILINE), (
             f"{file}::{name}"
         )
