@@ -187,6 +187,12 @@ def test_scrapes_verify_the_certificate_by_the_name_that_it_has() -> None:
     assert "insecureSkipVerify" not in endpoint["tlsConfig"]
 
 
+def test_each_alert_has_the_namespace_that_its_expression_drops() -> None:
+    (found,) = (one for one in everything(replace(PACKAGE, monitoring=True)) if one["kind"] == "PrometheusRule")
+    labels = [rule["labels"] for group in found["spec"]["groups"] for rule in group["rules"]]
+    assert {one["namespace"] for one in labels} == {PACKAGE.home}
+
+
 def test_the_authority_of_cert_manager_outlives_the_certificates_that_it_signs() -> None:
     """A renewal changes neither the bundle nor the key of the authority, so old and new certificates match it."""
     documents = everything(replace(PACKAGE, certificates="cert-manager"))

@@ -103,6 +103,8 @@ def alerts(package: Package) -> dict[str, Any]:
         )  # fmt: skip
     for rule in rules:
         rule["alert"] = _words(package.name) + rule["alert"]
+        # The expressions drop the label, and routes of Alertmanager select alerts by it.
+        rule["labels"]["namespace"] = package.home
         for key, text in rule["annotations"].items():
             rule["annotations"][key] = text.format(name=package.name, home=package.home)
     groups = [{"name": package.name, "rules": rules}]
