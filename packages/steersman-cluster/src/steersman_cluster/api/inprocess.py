@@ -6,13 +6,13 @@ import asyncio
 import types
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode
 
 from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, UpgradeRefusedError
 from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse, close_chunks
 from steersman.client.transport.base import Response as Answer
-from steersman_cluster.api.messages import Params, Request, Response
+from steersman_cluster.api.messages import JSON, Params, Request, Response
 from steersman_cluster.errors import APIError
 from steersman_cluster.strategy import User
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from steersman_cluster.api.server import APIServer
 
 __all__ = ["InProcessTransport"]
+
+
+_JSON_HEADERS: Final = HeaderPairs((("Content-Type", JSON),))
 
 
 class _Headers(dict[str, str]):
@@ -144,6 +147,8 @@ class InProcessTransport:
         headers = response.headers
         if self._drop_warnings and headers:
             headers = [pair for pair in headers if pair[0] != "Warning"]
+        if not headers and response.content_type == JSON:
+            return _JSON_HEADERS
         return HeaderPairs((("Content-Type", response.content_type), *headers))
 
 

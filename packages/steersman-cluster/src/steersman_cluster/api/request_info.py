@@ -38,13 +38,12 @@ class RequestInfo(NamedTuple):
 def resolve(method: str, path: str, params: Params) -> RequestInfo:
     """Work out the target; never fails, an unknown path is simply no resource."""
     parts = path.strip("/").split("/")
-    plain = RequestInfo(method.lower(), path)
     if len(parts) >= 3 and parts[0] == "api":
         group, version, parts = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, parts = parts[1], parts[2], parts[3:]
     else:
-        return plain
+        return RequestInfo(method.lower(), path)
     verb = _VERBS.get(method, method.lower())
     old_watch = parts[0] == "watch" and len(parts) > 1 and method == "GET"
     if old_watch:
