@@ -13,13 +13,12 @@ from tests.faults import Fault, FaultKind
 from tests.history import Report
 from tests.process_cluster import (
     Operated,
-    create_topic,
+    create_routed_topic,
     group_of,
     running,
     sends,
     status,
     until,
-    wait_routed,
 )
 from tests.workload import Routes, Workload
 
@@ -54,8 +53,7 @@ class Finding:
 
 def run_history(shop: Shop, topic: str, chosen: Sequence[Fault]) -> Finding:
     """Send messages to a new topic while the faults hit the group one after the other, and check that all exist."""
-    create_topic(shop.cluster, shop.operator.ports, status(shop.cluster), topic)
-    wait_routed(shop.routes, 1, topic)
+    create_routed_topic(shop.cluster, shop.operator.ports, shop.routes, topic)
     with Workload(shop.routes, [("mq-0", 0), ("mq-0", 1)], topic) as workload:
         for fault in chosen:
             sends(workload, BETWEEN_FAULTS)

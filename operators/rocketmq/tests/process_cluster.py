@@ -22,6 +22,8 @@ from .workload import TOPIC, Routes, Workload
 PROJECT = Path(__file__).parents[1]
 IMAGE = "rocketmq:5.5.0"
 WAIT_SECONDS = 300.0
+ROUTE_SECONDS = 20.0
+"""Time after which a topic without a route is created again; brokers register at least every 10 seconds."""
 SMALL_BROKER = {
     "mappedFileSizeCommitLog": "16777216",
     "mappedFileSizeConsumeQueue": "60000",
@@ -199,15 +201,41 @@ def started(
     return routes
 
 
-def wait_routed(routes: Routes, groups: int, topic: str = TOPIC) -> None:
-    """Wait until name servers have the topic's queues of this number of groups."""
+def is_routed(routes: Routes, groups: int, topic: str = TOPIC) -> bool:
+    """Return whether name servers have the topic's queues of this number of groups."""
 
     async def routed() -> bool:
         with contextlib.suppress(RemotingError):
             return len((await routes.route(topic)).queues) == groups
         return False
 
-    until(lambda: asyncio.run(routed()), f"the topic {topic} has no route")
+    return asyncio.run(routed())
+
+
+def wait_routed(routes: Routes, groups: int, topic: str = TOPIC) -> None:
+    """Wait until name servers have the topic's queues of this number of groups."""
+    until(lambda: is_routed(routes, groups, topic), f"the topic {topic} has no route")
+
+
+def create_routed_topic(cluster: Cluster, ports: Callable[[str], str], routes: Routes, topic: str) -> None:
+    """Create a topic and wait for its route.
+
+    Replicas copy the settings of topics every 10 seconds. So a new topic is lost if another member becomes the master
+    before, or if the status of the Broker does not have the newest master yet. Then it is created again.
+    """
+
+    def created() -> bool:
+        found = status(cluster)
+        with contextlib.suppress(RemotingError):
+            create_topic(cluster, ports, found, topic)
+        deadline = time.monotonic() + ROUTE_SECONDS
+        while time.monotonic() < deadline:
+            if is_routed(routes, len(found["groups"]), topic):
+                return True
+            time.sleep(0.5)
+        return False
+
+    until(created, lambda: f"the topic {topic} has no route: {status(cluster)}")
 
 
 def create_topic(cluster: Cluster, ports: Callable[[str], str], found: dict[str, Any], topic: str = TOPIC) -> None:
