@@ -20,6 +20,8 @@ PAUSE_SECONDS = 0.02
 RETRY_SECONDS = 0.2
 SEND_SECONDS = 12.0
 """Time in which a message must be acknowledged, including repeated attempts."""
+CONSUME_SECONDS = 60.0
+"""Time in which reading of all lanes is repeated; new name servers have all routes after two intervals of brokers."""
 
 
 class Routes:
@@ -163,22 +165,37 @@ class Workload(Client):
         return check(acknowledged, asyncio.run(self._consume()))
 
     async def _consume(self) -> dict[str, list[int]]:
-        """Return the numbers of each lane, and commit the offsets of the consumer group."""
-        found: dict[str, list[int]] = {}
-        for group, queue in self._lanes:
-            address = await self._routes.master(self._topic, group)
-            async with await Connection.open(address, timeout_seconds=2) as connection:
-                client = MessageClient(connection)
-                numbers = found[f"{group}/{queue}"] = []
-                offset = 0
-                while True:
-                    got = await client.pull(self._topic, queue, offset, broker=group, group="readers")
-                    numbers += [int(message.body) for message in got.messages]
-                    await client.commit(self._topic, queue, got.next_offset, group="readers")
-                    if got.next_offset >= got.max_offset and not got.messages:
-                        break
-                    offset = got.next_offset
-        return found
+        """Return the numbers of each lane; a lane is read again if its group has no master or no route for a moment."""
+        deadline = time.monotonic() + CONSUME_SECONDS
+        return {f"{group}/{queue}": await self._numbers_until(deadline, group, queue) for group, queue in self._lanes}
+
+    async def _numbers_until(self, deadline: float, group: str, queue: int) -> list[int]:
+        while True:
+            try:
+                return await self.numbers(group, queue)
+            except RemotingError:
+                if time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def numbers(self, group: str, queue: int) -> list[int]:
+        """Return all numbers of a lane, and commit the offsets of the consumer group.
+
+        Raises:
+            RemotingError: the group has no master, or its master does not answer.
+        """
+        address = await self._routes.master(self._topic, group)
+        async with await Connection.open(address, timeout_seconds=2) as connection:
+            client = MessageClient(connection)
+            numbers: list[int] = []
+            offset = 0
+            while True:
+                got = await client.pull(self._topic, queue, offset, broker=group, group="readers")
+                numbers += [int(message.body) for message in got.messages]
+                await client.commit(self._topic, queue, got.next_offset, group="readers")
+                if got.next_offset >= got.max_offset and not got.messages:
+                    return numbers
+                offset = got.next_offset
 
 
 class Consumer(Client):
