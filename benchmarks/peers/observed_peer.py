@@ -29,8 +29,8 @@ from benchmarks.peers.meter import STAMP, Meter
 COLLECTION: Final = "garbage collection"
 COMPRESSION: Final = "compression of plain records"
 TRAINING: Final = "dictionary training"
-_MIN_WORK_NS: Final = 1_000_000
-"""Shorter work, and shorter delays, are not recorded."""
+_MIN_DELAY_NS: Final = 1_000_000
+"""Shorter delays are not recorded."""
 _STAMPED: Final = re.compile(rf'"{re.escape(STAMP)}":"(\d+)"'.encode())
 
 
@@ -107,13 +107,12 @@ class Record:
         return wrapped
 
     def _worked(self, name: str, since: int) -> None:
-        if (now := time.time_ns()) - since >= _MIN_WORK_NS:
-            self.work[name].append((since, now))
+        self.work[name].append((since, time.time_ns()))
 
     def _check(self) -> int:
         """Return the time, and note how long the thread was runnable without running since the last check."""
         now, missed = time.time_ns(), int(os.pread(self._schedstat, 64, 0).split()[1])
-        if missed - self._missed >= _MIN_WORK_NS and self._checked:
+        if missed - self._missed >= _MIN_DELAY_NS and self._checked:
             self.delayed.append((self._checked, now, missed - self._missed))
         self._checked, self._missed = now, missed
         return now

@@ -152,4 +152,5 @@ def test_the_report_names_who_is_responsible() -> None:
     assert "| 1 | steersman | 5.0 ms | 50.0 ms | 50.0 ms | 1 of 2 |" in text
     assert f"| {WATCH} | 1 | 20.0 ms | 20.0 ms |" in text
     assert "| 1 | 0.10 s | 50.0 ms | 10.0 ms | 30.0 ms | 50.0 ms |" in text
+    assert "| from the read until the reconcile | 1.0 ms | 1.0 ms | 20.0 ms |" in text
     assert "No event was later" in "\n".join(report([Round("steersman", 1, numbers, 0, [soon], READ_AT_ONCE)]))
