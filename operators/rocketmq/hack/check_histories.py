@@ -18,6 +18,7 @@ import math
 import os
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
@@ -73,8 +74,12 @@ def render(reports: Iterable[dict[str, Any]]) -> str:
         )
         parts += [_row(each) for each in runs]
         parts.append("")
-        parts += [f"Seed {each['seed']} did not end: {'; '.join(each['faults'])}.\n" for each in problems]
+        parts += [_problem(each) for each in problems]
     return "\n".join(parts)
+
+
+def _problem(run: dict[str, Any]) -> str:
+    return textwrap.fill(f"Seed {run['seed']} did not end: {'; '.join(run['faults'])}.", 120) + "\n"
 
 
 def _circumstances(runs: Sequence[dict[str, Any]]) -> str:
