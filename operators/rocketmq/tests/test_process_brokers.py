@@ -14,7 +14,8 @@ from steersman.metrics import REGISTRY
 from steersman.testing import EmbeddedCluster
 from steersman.testing.node_faults import NodeFaults
 
-from rocketmq.brokers import autoscaling
+from rocketmq.brokers import autoscaling, effects, reconciler
+from rocketmq.brokers.plan import Configure, Step
 from rocketmq.remoting import BrokerAdmin, Connection, RemotingError
 from rocketmq.remoting.properties import write_properties
 from tests import process_cluster
@@ -95,9 +96,50 @@ def test_a_master_that_stops_answering_is_replaced_and_no_acknowledged_message_i
 
 
 @pytest.mark.soak
+def test_a_group_without_a_majority_waits_and_then_elects_a_master_without_a_restart(cluster, shop):
+    routes = started(cluster, shop, **MODES["DLEDGER"])
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    first, faults = group_of(cluster)["master"], NodeFaults(cluster)
+
+    def is_elected() -> bool:
+        return any(
+            each["type"] == "MasterElected" and each["status"] == "True" for each in status(cluster)["conditions"]
+        )
+
+    with Workload(routes, [("mq-0", 0)]) as workload:
+        sends(workload)
+        with faults.pause(first):
+            until(lambda: group_of(cluster)["master"] != first and is_elected(), "no other master is elected")
+            sends(workload)
+            second = group_of(cluster)
+            (follower,) = set(second["members"]) - {first, second["master"]}
+            with faults.pause(follower):
+                until(lambda: not is_elected(), "a master without a majority does not step down")
+                assert (
+                    REGISTRY.get_sample_value(
+                        "steersman_rocketmq_masters", {"broker": "mq", "namespace": cluster.namespace}
+                    )
+                    == 0
+                )
+            until(is_elected, "no master is elected when a majority runs again")
+            sends(workload)
+        until(lambda: running(cluster), lambda: f"the group does not heal: {status(cluster)}")
+    assert before == {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
+    assert workload.report().sound
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
-def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop, mode):
+def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cluster, shop, mode, monkeypatch):
     routes = started(cluster, shop, **MODES[mode])
+    configured: list[Configure] = []
+
+    class RecordedEffects(effects.Effects):
+        async def perform(self, steps: tuple[Step, ...]) -> tuple[str, ...]:
+            configured.extend(step for step in steps if isinstance(step, Configure))
+            return await super().perform(steps)
+
+    monkeypatch.setattr(reconciler, "Effects", RecordedEffects)
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
     members = group_of(cluster)["members"]
     with Workload(routes, [("mq-0", 0)]) as workload:
@@ -110,6 +152,8 @@ def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cl
                 "the live setting does not arrive",
             )
         assert before == {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.list("pods")}
+        assert {name for step in configured for name in step.settings} == {"fileReservedTime"}
+        configured.clear()
 
         cluster.patch(KIND, "mq", {"spec": {"config": {"sendMessageThreadPoolNums": "3"}}})
         until(
@@ -124,6 +168,7 @@ def test_a_rolling_restart_hands_over_first_and_loses_no_acknowledged_message(cl
             seconds=600,
         )
         sends(workload)
+    assert configured == [], "a broker reads the right settings from its file when it starts"
     events = [e for e in cluster.list("events.events.k8s.io") if e["reason"] == "MasterHandedOver"]
     assert events
     report = workload.report()
