@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -35,14 +36,26 @@ WAIT_SECONDS = 120
 WIDTH, CHART_HEIGHT = 540, 170
 COLORS = ("#2f6fde", "#d9702b", "#2c9a5a", "#b0398d", "#7a6a00", "#00808a")
 UNITS = {"s": " s", "percentunit": " %", "Bps": " B/s"}
-STYLE = """
-body { font: 13px/1.4 sans-serif; margin: 16px; color: #222; background: #f4f5f7; width: 1160px }
-main { display: grid; grid-template-columns: 1fr 1fr; gap: 12px }
-section { background: #fff; border: 1px solid #d8dadf; padding: 8px 10px }
+PANEL_WIDTH = WIDTH + 22
+"""The width of a panel with its padding and border."""
+PAGE_WIDTH = 2 * PANEL_WIDTH + 12 + 2 * 16
+STEADY_SECONDS = 40
+"""Time with a master, before its loss and after its return."""
+WITHOUT_SECONDS = 20
+"""Time with the next master while the first one is stopped."""
+STYLE = (
+    f"""
+body {{ font: 13px/1.4 sans-serif; margin: 16px; color: #222; background: #f4f5f7 }}
+main {{ display: grid; grid-template-columns: repeat(2, {PANEL_WIDTH}px); gap: 12px }}
+"""
+    """
+section { box-sizing: border-box; background: #fff; border: 1px solid #d8dadf; padding: 8px 10px; overflow: hidden }
+svg { display: block }
 h2 { font-size: 13px; margin: 0 0 4px } .stat { font-size: 54px; text-align: center; line-height: 170px }
 ul { list-style: none; margin: 4px 0 0; padding: 0; font-size: 11px } li { display: inline-block; margin-right: 12px }
 table { border-collapse: collapse } td, th { text-align: left; padding: 2px 12px 2px 0; border-bottom: 1px solid #ddd }
 """
+)
 
 Series = tuple[str, list[tuple[float, float]]]
 
@@ -59,7 +72,9 @@ def page(panels: Sequence[tuple[Mapping[str, Any], Sequence[Series]]]) -> str:
     parts = "".join(
         f"<section><h2>{escape(panel['title'])}</h2>{drawn(panel, series)}</section>" for panel, series in panels
     )
-    return f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style><main>{parts}</main>'
+    # The title has the height of the page, because Chromium draws only the size that it is given.
+    script = "<script>document.title = document.documentElement.offsetHeight</script>"
+    return f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style><main>{parts}</main>{script}'
 
 
 def drawn(panel: Mapping[str, Any], series: Sequence[Series]) -> str:
@@ -80,7 +95,7 @@ def lines(series: Sequence[Series], unit: str) -> str:
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     scale = 100.0 if unit == "percentunit" else 1.0
     top = rounded_up(max(value for _, value in points) * scale)
-    left, right, bottom = 60, WIDTH - 6, CHART_HEIGHT - 18
+    left, right, bottom = 60, WIDTH - 24, CHART_HEIGHT - 18
 
     def place(at: float, value: float) -> str:
         x = left + (right - left) * (at - first) / max(1.0, last - first)
@@ -92,17 +107,29 @@ def lines(series: Sequence[Series], unit: str) -> str:
         drawing.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="#e3e5e9"/>')
         label = f"{top * step / 4:g}{UNITS.get(unit, '')}"
         drawing.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end" font-size="10">{label}</text>')
-    for second in range(0, int(last - first) - 10, 60 if last - first > 240 else 30):
+    for second in range(0, int(last - first) + 1, 60 if last - first > 240 else 30):
         x = left + (right - left) * second / max(1.0, last - first)
-        drawing.append(f'<text x="{x:.1f}" y="{CHART_HEIGHT - 4}" font-size="10">{second} s</text>')
+        style = 'text-anchor="middle" font-size="10"'
+        drawing.append(f'<text x="{x:.1f}" y="{CHART_HEIGHT - 4}" {style}>{second} s</text>')
     for color, (_, found) in zip(_colors(len(series)), series, strict=True):
-        path = " ".join(place(at, value) for at, value in found)
-        drawing.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"/>')
+        for part in without_gaps(found):
+            path = " ".join(place(at, value) for at, value in part)
+            drawing.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.6"/>')
     legend = "".join(
         f'<li><span style="color:{color}">■</span> {escape(name)}</li>'
         for color, (name, _) in zip(_colors(len(series)), series, strict=True)
     )
     return f'<svg width="{WIDTH}" height="{CHART_HEIGHT}">{"".join(drawing)}</svg><ul>{legend}</ul>'
+
+
+def without_gaps(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Return the parts of a line between times without values."""
+    parts: list[list[tuple[float, float]]] = []
+    for point in points:
+        if not parts or point[0] - parts[-1][-1][0] > 2 * SCRAPE_SECONDS:
+            parts.append([])
+        parts[-1].append(point)
+    return parts
 
 
 def _colors(count: int) -> list[str]:
@@ -217,13 +244,14 @@ def observed(directory: Path) -> list[tuple[Mapping[str, Any], list[Series]]]:
         with prometheus(directory, targets) as found, Workload(routes, [("mq-0", 0), ("mq-0", 1)]) as workload:
             begun = time.time()
             with Consumer(routes, [("mq-0", 0)]):
-                sends(workload, 1000)
+                time.sleep(STEADY_SECONDS)
                 master = group_of(cluster)["master"]
                 with NodeFaults(cluster).pause(master):
                     holds(lambda: group_of(cluster)["master"] != master, "no other master is elected")
-                    sends(workload, 500)
+                    time.sleep(WITHOUT_SECONDS)
                 holds(lambda: running(cluster), "the old master does not follow")
-                sends(workload, 1000)
+                sends(workload)
+                time.sleep(STEADY_SECONDS)
             ended = time.time()
             panels = json.loads(DASHBOARD.read_text())["panels"]
             variables = {"namespace": "shop", "broker": "mq"}
@@ -247,11 +275,19 @@ def draw(html: str, picture: Path, directory: Path) -> None:
         sys.exit("chromium is not installed")
     source = directory / "dashboard.html"
     source.write_text(html)
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
-    shot = [f"--user-data-dir={directory}/chromium", f"--screenshot={picture}", "--window-size=1192,1320"]
-    done = subprocess.run([browser, *flags, *shot, source.as_uri()], capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        sys.exit(done.stderr)
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"]
+    command.append(f"--user-data-dir={directory}/chromium")
+
+    def chromium(*flags: str) -> str:
+        done = subprocess.run([*command, *flags, source.as_uri()], capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            sys.exit(done.stderr)
+        return done.stdout
+
+    found = re.search(r"<title>(\d+)</title>", chromium("--dump-dom", f"--window-size={PAGE_WIDTH},1000"))
+    if found is None:
+        sys.exit("Chromium did not run the script of the page")
+    chromium(f"--screenshot={picture}", f"--window-size={PAGE_WIDTH},{found[1]}")
 
 
 def main() -> None:

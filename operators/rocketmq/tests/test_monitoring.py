@@ -77,4 +77,18 @@ def test_the_picture_of_the_dashboard_has_a_part_for_each_panel():
     assert html.count("<polyline") == sum(panel["type"] == "timeseries" for panel in DASHBOARD["panels"])
     assert "a<b" not in html
     assert draw_dashboard.rounded_up(3.0) == 5.0
-    assert draw_dashboard.PICTURE.read_bytes().startswith(b"\x89PNG")
+    assert draw_dashboard.without_gaps([(0, 1), (2, 1), (20, 1), (22, 1)]) == [[(0, 1), (2, 1)], [(20, 1), (22, 1)]]
+
+
+def test_the_picture_of_the_dashboard_exists():
+    """`python hack/draw_dashboard.py` draws it again."""
+    picture = draw_dashboard.PICTURE.read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+def test_no_time_of_a_chart_is_outside_of_its_picture():
+    points = [(float(at), 1.0) for at in range(0, 392, 2)]
+    chart = draw_dashboard.lines([("all", points)], "s")
+    places = [float(x) for x in re.findall(r'<text x="([\d.]+)" y="\d+" text-anchor="middle"', chart)]
+    assert len(places) == 7
+    assert max(places) <= draw_dashboard.WIDTH - 24
