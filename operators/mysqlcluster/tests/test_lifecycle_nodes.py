@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from steersman.testing import EmbeddedCluster
 
+from tests import scenario
 from tests.test_process_nodes import (
     CLUSTER,
     application,
@@ -15,6 +18,7 @@ from tests.test_process_nodes import (
     operated,
     process_cluster,
     survives_the_loss_of_its_primary,
+    tier_of,
     until,
 )
 
@@ -64,6 +68,33 @@ def test_an_upgrade_replaces_all_members_and_keeps_the_data(lifecycle: EmbeddedC
         for member in (each["name"] for each in after["members"]):
             with application(cluster, member) as cursor:
                 until(lambda: _numbers(cursor) == [1, 2, 3], f"{member} did not follow")
+
+
+@pytest.mark.parametrize("seed", range(1))
+def test_servers_that_are_killed_during_an_upgrade_lose_no_write(lifecycle: EmbeddedCluster, seed: int):
+    """The upgrade completes, or the analysis of a killed canary fails and all members return to the former version."""
+    chance = random.Random(seed)
+    wanted = manifest(update={"canary": {"analysisSeconds": 2}})
+    with operated(lifecycle, wanted, "faults") as cluster, tier_of(cluster) as tier:
+        database = scenario.started(tier, wanted)
+        with scenario.Writers(database) as writers:
+            writers.wait_acknowledged()
+            cluster.patch(scenario.KIND, "db", {"spec": {"version": "11.8"}})
+            until(lambda: database.status().get("phase") == "Updating", "the upgrade did not begin")
+            for _ in range(2):
+                time.sleep(chance.uniform(0, 10))
+                members = [each["name"] for each in database.status()["members"]]
+                tier.kill_server(chance.choice(members))
+
+            def ended() -> bool:
+                found = healthy(cluster)
+                series = {each["version"][:5] for each in found.get("members", ())}
+                failed = (found.get("update") or {}).get("phase") == "Failed"
+                return series == {"11.8."} or (failed and series == {"10.11"})
+
+            until(ended, "the upgrade did not end", UPGRADE_SECONDS)
+            writers.wait_acknowledged()
+        scenario.check_history(database, writers)
 
 
 def _numbers(cursor: Any) -> list[int]:
