@@ -125,9 +125,9 @@ def rendered(report: dict[str, Any]) -> str:
     helloapp = report["helloapp"]
     lines += [
         "",
-        f"A plan of HelloApp takes {helloapp['cpuMillisecondsPerPlan']:.0f} ms of CPU: {helloapp['runs']} runs in "
+        f"CPU time of a plan of HelloApp: {helloapp['cpuMillisecondsPerPlan']:.0f} ms ({helloapp['runs']} runs in "
         f"{helloapp['cpuSeconds']:.0f} s,\nof which {helloapp['endedEarly']} ended early; {helloapp['pruned']} plans "
-        "were pruned.",
+        "were pruned).",
         "",
         f"All {len(report['rows'])} bugs take {runs} runs and {cpu:.0f} seconds of CPU on one processor.",
         f"Python {report['python']}, {report['machine']}; {report['note']}.",
