@@ -52,7 +52,7 @@ build() { # NAME COMMAND...: runs the command, which writes the program NAME int
 }
 
 suite=k8s.io/kubernetes/test
-build e2e.test go test -c -ldflags "$stamp" -o "$staging/e2e.test" $suite/e2e
+build e2e.test go test -c -vet=off -ldflags "$stamp" -o "$staging/e2e.test" $suite/e2e
 build agnhost go build -ldflags "$stamp" -o "$staging/agnhost" $suite/images/agnhost
 build resource-consumer go build -ldflags "$stamp" -o "$staging/resource-consumer" $suite/images/resource-consumer
 build consume-cpu go build -ldflags "$stamp" -o "$staging/consume-cpu" $suite/images/resource-consumer/consume-cpu
