@@ -13,6 +13,11 @@ from steersman_cluster.controllers.operator import NAME, operator
 CLUSTER = {"controllers": False}
 REGRESSIONS = [
     ("statefulset", "conflict:W9"),  # the phase of a PersistentVolume stayed Pending
+    ("statefulset", "hold:E1"),  # a Pod stayed pending after the StorageClass of its claim appeared
+    ("job", "hold:E2"),  # the condition PodScheduled kept a generation after the Pod was bound
+    ("job", "hold:E9"),  # a Job created a Pod too many while the events of Pods were late
+    ("daemonset", "miss:E12"),  # a DaemonSet created its revision again and again while the cache was behind
+    ("deployment", "hold:E12..S3"),  # a slice that follows late events is not changed back by the controller
 ]
 ACCOUNT = f"system:serviceaccount:default:{NAME}"
 ADMINISTRATOR = {

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from steersman.testing.explore.forks import Branches
 from steersman.testing.explore.plans import Fault, Plan
-from steersman.testing.explore.trace import EventRecord, Trace, WriteRecord
+from steersman.testing.explore.trace import UNCOUNTED, EventRecord, Trace, WriteRecord
 
 __all__ = ["Director", "Processes", "View"]
 
@@ -153,7 +153,7 @@ class Director:
 
     def event(self, view: View, type: str, namespace: str, name: str, revision: int, frame: bytes) -> None:
         """Count an event that arrives at a watch, and deliver, hold or drop it."""
-        counted = type in ("ADDED", "MODIFIED", "DELETED")
+        counted = type in ("ADDED", "MODIFIED", "DELETED") and view.resource.partition(".")[0] not in UNCOUNTED
         if counted:
             number = len(self.trace.events) + 1
             for fault in self._reached(f"E{number}"):

@@ -9,8 +9,8 @@ from typing import Final
 from steersman.testing.explore.findings import Finding, failing, unready_children
 from steersman.testing.explore.loop import current_process
 from steersman.testing.explore.state import IGNORED, State
-from steersman.testing.explore.trace import Commit, ReconcileRecord, Trace
-from steersman.testing.explore.transport import CURRENT_WRITE, UNCOUNTED, resource_name
+from steersman.testing.explore.trace import UNCOUNTED, Commit, ReconcileRecord, Trace
+from steersman.testing.explore.transport import CURRENT_WRITE, resource_name
 from steersman.testing.recording import Reconcile, Recorder
 from steersman_cluster.storage import Event, Storage
 

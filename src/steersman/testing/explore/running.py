@@ -300,10 +300,11 @@ class Runner:
         outcome = Outcome(run.plan, self._seed, list(run.findings), trace=run.trace, injected=run.injected)
         outcome.states, outcome.checkpoints, outcome.converged = run.states, run.checkpoints, converged
         outcome.end = normal_state(storage, run.began, job.ignore, job.mask)
-        outcome.findings += [
-            Finding("undo", f"{name} was changed and changed back", revision=revision)
-            for name, revision in undone(run.trace)
-        ]
+        if not any(fault.kind in ("hold", "miss") for fault in run.plan.faults):  # late events repeat the history
+            outcome.findings += [
+                Finding("undo", f"{name} was changed and changed back", revision=revision)
+                for name, revision in undone(run.trace)
+            ]
         if not converged:
             outcome.findings += [
                 Finding("leak", f"{name} still exists after the deletion of its owner")

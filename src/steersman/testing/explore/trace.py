@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-__all__ = ["Commit", "EventRecord", "Mark", "ReconcileRecord", "Trace", "WriteRecord"]
+__all__ = ["UNCOUNTED", "Commit", "EventRecord", "Mark", "ReconcileRecord", "Trace", "WriteRecord"]
+
+
+UNCOUNTED: Final = frozenset({"leases", "events", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
+"""Resources whose writes and events are not points of a plan, because they repeat without end or change nothing."""
 
 
 @dataclass(frozen=True, slots=True)

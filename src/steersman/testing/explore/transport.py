@@ -18,15 +18,13 @@ import msgspec
 from steersman.client.errors import ConnectionLostError
 from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, Response, StreamResponse, WebSocket
 from steersman.testing.explore.director import Director, View
-from steersman.testing.explore.trace import WriteRecord
+from steersman.testing.explore.trace import UNCOUNTED, WriteRecord
 from steersman_cluster.api.inprocess import InProcessTransport
 from steersman_cluster.api.messages import Params
 from steersman_cluster.api.request_info import RequestInfo, resolve
 
-__all__ = ["CURRENT_WRITE", "UNCOUNTED", "ExploredTransport", "resource_name"]
+__all__ = ["CURRENT_WRITE", "ExploredTransport", "resource_name"]
 
-UNCOUNTED: Final = frozenset({"leases", "events", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
-"""Resources whose writes are not points of a plan, because they repeat without end or change nothing."""
 CURRENT_WRITE: Final[ContextVar[WriteRecord | None]] = ContextVar("steersman_write", default=None)
 """The write of the operator that the API server is performing."""
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -86,5 +86,5 @@ def _assign(pod: Object, node: str, binding: Object, now: str) -> None:
         scheduled["lastTransitionTime"] = now
     scheduled.setdefault("lastProbeTime", None)
     scheduled["status"] = "True"
-    for gone in ("reason", "message"):
+    for gone in ("reason", "message", "observedGeneration"):
         scheduled.pop(gone, None)

@@ -257,8 +257,19 @@ class Run:
         if at is not None and at > self.now:
             self.wait = (at - self.now).total_seconds()
             return active
+        if job.status.start_time is not None:
+            await self._check_cache()
         await self._create(makers)
         return [pod for pod in self.ctx.list(Pod, owned=True) if is_active(pod)]
+
+    async def _check_cache(self) -> None:
+        """Raise `RequeueError` if the cache lacks a Pod of the Job: a surplus Pod would count as a completion."""
+        uid, selector = self.job.metadata.uid, self.job.spec.selector
+        known = {pod.metadata.uid for pod in self.pods}
+        for pod in await self.ctx.fetch_list(Pod, labels=dict(selector.match_labels) if selector else None):
+            owner = controller_of(pod)
+            if owner is not None and owner.uid == uid and pod.metadata.uid not in known:
+                raise RequeueError(f"the cache does not have Pod {pod.metadata.name} yet", after=1.0)
 
     def _due(self, indexes: Sequence[int]) -> list[int]:
         """The indexes that need not wait after a failure; notes when the next one is due."""

@@ -331,6 +331,7 @@ def register(operator: Operator) -> None:
             Watch(Node, to=_all_waiting),
             Watch(Pod, to=_all_waiting, where=deleted | (where(_frees_capacity) & ~created)),
             Watch(PersistentVolumeClaim, to=_all_waiting),
+            Watch(StorageClass, to=_all_waiting),
         ],
         where=_waits,
         workers=8,
