@@ -1,4 +1,4 @@
-"""Histories of writes on real servers with a full disk, and with an operator that resumes late."""
+"""Histories of writes on real servers with a full disk, and with several operators."""
 
 from __future__ import annotations
 
@@ -137,3 +137,22 @@ async def test_a_paused_operator_that_resumes_after_a_failover_changes_nothing(t
         assert (loop.stored.primary, loop.stored.epoch >= epoch) == (primary, True)
         await other.kill()
         await check(loop, writers)
+
+
+@pytest.mark.parametrize("server", ENGINES)
+async def test_two_operators_without_an_election_fail_over_once(three: Members):
+    async with running(three, policy(three)) as loop:
+        writers = Writers(loop, 4)
+        await acknowledged(writers)
+        other = loop.another()
+        other.start()
+        lost = loop.stored.primary
+        three.kill(lost)
+        await until(lambda: loop.stored.primary != lost and loop.stored.transition is None, "no failover")
+        three.start(lost)
+        await acknowledged(writers)
+        await loop.heal()
+        completed = (loop.notices + other.notices).count("FailoverCompleted")
+        await other.kill()
+        await check(loop, writers)
+    assert completed == 1
