@@ -1,170 +1,211 @@
-"""HelloApp from its OLM bundle: OLM installs it, upgrades it by `replaces`, and uninstalls it."""
+"""Operators from their OLM bundles: OLM installs them, upgrades them by `replaces`, and uninstalls them."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steersman.documents import load_all
-from steersman.testing.controlplane_process import Component
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY, run
 from tests.node.installation import Installed
 from tests.node.measurements import Measurements
+from tests.node.olm import CSV, SUBSCRIPTION, Catalog, LifecycleManager, subscription
 from tests.node.operator_images import operator_image
-from tests.node.programs import module_directory, start_program, tool
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 
-_MODULE = ("github.com/operator-framework/operator-lifecycle-manager", "v0.38.0")
-_NAMESPACE = "olm"
-_HOME = "helloapp-by-olm"
-_PACKAGE = "demo-operator"
-_KIND = "helloapps.apps.anupam.com"
-_CSV = "clusterserviceversions.operators.coreos.com"
-_CATALOG_PORT = 50051
+_WITHIN = 150.0
+"""Seconds until OLM has installed or replaced a version on a busy machine."""
 
 
-class Catalog:
-    """A catalog of HelloApp's bundles, which `opm serve` serves on the node."""
+@dataclass(frozen=True)
+class Subject:
+    """An operator, one of its objects, and a change of this object."""
 
-    def __init__(self, node: RealNode, directory: Path) -> None:
-        self._node = node
-        self._directory = directory
-        self._documents: list[dict[str, Any]] = []
-        self._server: Component | None = None
+    title: str
+    project: str
+    package: str
+    kind: str
+    object: dict[str, Any]
+    change: dict[str, Any]
+    injects: bool = False
+    """Whether the object injects a container into Pods with the label `app: injected`."""
 
-    def publish(self, version: str, *, replaces: str = "") -> None:
-        """Add the bundle of a version, and serve it in addition to the earlier ones."""
-        words = ["bundle", "make", "--output-dir", self._directory / version, "--catalog", self._directory / "catalog"]
-        words += ["--version", version, "--image", f"docker.io/library/helloapp:{version}", "--provider", "Steersman"]
-        words += ["--replaces", f"{_PACKAGE}.v{replaces}"] if replaces else []
-        run(sys.executable, "-m", "steersman", *words, cwd=REPOSITORY / "operators" / "helloapp")
-        text = (self._directory / "catalog" / "catalog.yaml").read_text()
-        for document in (one.value for one in load_all(text)):
-            # Without an image of the bundle, OLM takes the objects in the catalog instead of unpacking the image.
-            if document["schema"] == "olm.bundle":
-                del document["image"]
-            same = [one for one in self._documents if _identity(one) == _identity(document)]
-            if not same:
-                self._documents.append(document)
-            elif document["schema"] == "olm.channel":
-                same[0]["entries"] += document["entries"]
-        served = self._directory / f"served-{version}"
-        served.mkdir()
-        (served / "catalog.json").write_text("\n".join(json.dumps(one) for one in self._documents))
-        self.close()
-        options = [f"--port={_CATALOG_PORT}", f"--cache-dir={self._directory / f'cache-{version}'}"]
-        options += ["--cache-enforce-integrity=false", f"--termination-log={self._directory / 'termination'}"]
-        self._server = start_program(self._node, "opm", [tool("opm"), "serve", served, *options], self._directory)
-
-    def close(self) -> None:
-        """End the server."""
-        if self._server is not None:
-            self._server.kill()
+    @property
+    def namespace(self) -> str:
+        return f"{self.project}-by-olm"
 
 
-def _identity(document: dict[str, Any]) -> tuple[str, str]:
-    return document["schema"], document["name"]
+def _object(api: str, kind: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
+
+
+_SUBJECTS = (
+    Subject(
+        "HelloApp",
+        "helloapp",
+        "demo-operator",
+        "helloapps.apps.anupam.com",
+        _object("apps.anupam.com/v1", "HelloApp", image=PAUSE_IMAGE, size=1),
+        {"size": 2},
+    ),
+    Subject(
+        "ConfigMonitor",
+        "configmonitor",
+        "configmonitor",
+        "configmonitors.magalix.com",
+        _object("magalix.com/v1", "ConfigMonitor", configMap="settings", podSelector={"app": "web"}),
+        {"configMap": "other-settings"},
+    ),
+    Subject(
+        "SidecarSet",
+        "sidecarset",
+        "sidecarset",
+        "sidecarsets.apps.kruise.io",
+        _object(
+            "apps.kruise.io/v1alpha1",
+            "SidecarSet",
+            selector={"matchLabels": {"app": "injected"}},
+            containers=[{"name": "sidecar", "image": PAUSE_IMAGE}],
+        ),
+        {"selector": {"matchLabels": {"app": "injected", "tier": "web"}}},
+        injects=True,
+    ),
+    Subject(
+        "MySQLCluster",
+        "mysqlcluster",
+        "mysqlcluster",
+        "mysqlclusters.database.example.com",
+        _object("database.example.com/v1alpha1", "MySQLCluster", version="11.8", size=1),
+        {"size": 2},
+    ),
+    Subject(
+        "RocketMQ",
+        "rocketmq",
+        "rocketmq",
+        "nameservices.rocketmq.daocloud.io",
+        _object("rocketmq.daocloud.io/v1", "NameService", nameServiceImage="rocketmq-nameserver:5.5.0", size=1),
+        {"size": 2},
+    ),
+)
 
 
 @pytest.fixture(scope="module")
-def catalog(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
-    """The Operator Lifecycle Manager, and an empty catalog."""
-    directory = tmp_path_factory.mktemp("olm")
-    definitions = module_directory(*_MODULE) / "deploy" / "chart" / "crds"
-    node.kubectl("apply", "--server-side", "-f", str(definitions))
-    for namespace in (_NAMESPACE, _HOME):
-        node.create_namespace(namespace)
-    configuration = {"apiVersion": "operators.coreos.com/v1", "kind": "OLMConfig", "metadata": {"name": "cluster"}}
-    eventually(lambda: node.apply(configuration), within=30, what="the kinds of OLM")
-    manager = {"OPERATOR_NAMESPACE": _NAMESPACE, "OPERATOR_NAME": "olm-operator"}
-    programs = [
-        start_program(node, "olm", [tool("olm"), f"--namespace={_NAMESPACE}"], directory, env=manager),
-        start_program(node, "olm-catalog", [tool("olm-catalog"), f"--namespace={_NAMESPACE}"], directory),
-    ]
-    found = Catalog(node, directory)
+def olm(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LifecycleManager]:
+    found = LifecycleManager(node, tmp_path_factory.mktemp("olm"))
     yield found
     found.close()
-    node.kubectl("delete", "namespace", _HOME, "--wait=true", timeout=120)
-    for program in programs:
-        program.kill()
-    node.kubectl("delete", "namespace", _NAMESPACE, "--wait=true", timeout=120)
-    node.kubectl("delete", "-f", str(definitions), timeout=120)
-    node.kubectl("delete", "crd", _KIND, "--ignore-not-found", timeout=120)
 
 
-def _subscription() -> list[dict[str, Any]]:
-    source = {"sourceType": "grpc", "address": f"127.0.0.1:{_CATALOG_PORT}", "displayName": "Test"}
-    names = {"name": _PACKAGE, "namespace": _HOME}
-    return [
-        {
-            "apiVersion": "operators.coreos.com/v1alpha1",
-            "kind": "CatalogSource",
-            "metadata": {"name": "catalog", "namespace": _NAMESPACE},
-            "spec": source,
-        },
-        {
-            "apiVersion": "operators.coreos.com/v1",
-            "kind": "OperatorGroup",
-            "metadata": names,
-            "spec": {"targetNamespaces": [_HOME]},
-        },
-        {
-            "apiVersion": "operators.coreos.com/v1alpha1",
-            "kind": "Subscription",
-            "metadata": names,
-            "spec": {"channel": "alpha", "name": _PACKAGE, "source": "catalog", "sourceNamespace": _NAMESPACE},
-        },
-    ]
-
-
-def test_a_subscription_installs_upgrades_and_uninstalls_the_operator(
-    node: RealNode, catalog: Catalog, tmp_path: Path, measurements: Measurements
-) -> None:
-    image = operator_image("helloapp")
+@pytest.fixture(params=_SUBJECTS, ids=lambda subject: subject.project)
+def subject(request: pytest.FixtureRequest, node: RealNode) -> Iterator[Subject]:
+    found: Subject = request.param
+    image = operator_image(found.project)
     node.import_images(image.archive)
     containerd = ["ctr", f"--address={node.at.runtime_socket}", "--namespace=k8s.io"]
     node.inside(*containerd, "images", "tag", image.name, image.name.replace(":0.1.0", ":0.2.0"))
-    operator = Installed(node, _PACKAGE, _HOME, since=time.time())
+    node.create_namespace(found.namespace)
+    yield found
+    node.kubectl("delete", "namespace", found.namespace, "--wait=true", timeout=120)
+
+
+@pytest.fixture
+def catalog(node: RealNode, olm: LifecycleManager, subject: Subject, tmp_path: Path) -> Iterator[Catalog]:
+    found = Catalog(node, subject.project, subject.package, tmp_path)
+    yield found
+    found.close()
+    node.kubectl("delete", "crd", *found.definitions("0.1.0"), "--ignore-not-found", timeout=120)
+
+
+def _follows(node: RealNode, subject: Subject) -> None:
+    """Wait until the operator has seen the newest version of the object."""
+
+    def observed(found: dict[str, Any]) -> bool:
+        return found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"]
+
+    node.wait(subject.kind, "web", observed, namespace=subject.namespace, within=90)
+
+
+def _containers(node: RealNode, subject: Subject) -> list[str]:
+    """Return the containers of a Pod that passes admission and is not stored."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "never-stored", "labels": {"app": "injected", "tier": "web"}},
+        "spec": {"containers": [{"name": "main", "image": PAUSE_IMAGE}]},
+    }
+    created = node.call("POST", f"/api/v1/namespaces/{subject.namespace}/pods?dryRun=All", pod)
+    return [one["name"] for one in created["spec"]["containers"]]
+
+
+def _webhooks(node: RealNode, subject: Subject) -> list[str]:
+    kinds = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+    selector = f"olm.owner.namespace={subject.namespace}"
+    return [one["metadata"]["name"] for kind in kinds for one in node.list(kind, labels=selector)]
+
+
+def test_a_subscription_installs_upgrades_and_uninstalls_the_operator(
+    node: RealNode, subject: Subject, catalog: Catalog, measurements: Measurements
+) -> None:
+    package, namespace = subject.package, subject.namespace
+    operator = Installed(node, package, namespace, since=time.time())
 
     def succeeded(version: str) -> None:
-        done = f"{_PACKAGE}.v{version}"
-        node.wait(_CSV, done, lambda one: one.get("status", {}).get("phase") == "Succeeded", namespace=_HOME, within=90)
+        def done(found: dict[str, Any]) -> bool:
+            return found.get("status", {}).get("phase") == "Succeeded"
+
+        node.wait(CSV, f"{package}.v{version}", done, namespace=namespace, within=_WITHIN)
 
     catalog.publish("0.1.0")
     began = time.time()
-    node.apply(*_subscription())
+    node.apply(*subscription(package, namespace))
     succeeded("0.1.0")
-    measurements.seconds("HelloApp: Subscription of OLM until the version succeeded", time.time() - began)
+    measurements.seconds(f"{subject.title}: Subscription of OLM until the version succeeded", time.time() - began)
     operator.wait_available()
-    spec = {"image": PAUSE_IMAGE, "size": 1}
-    app = {"apiVersion": "apps.anupam.com/v1", "kind": "HelloApp", "metadata": {"name": "web"}, "spec": spec}
-    node.apply(app, namespace=_HOME)
-    node.wait(_KIND, "web", "Ready", namespace=_HOME, within=60)
+    eventually(lambda: node.apply(subject.object, namespace=namespace), within=60, what="an object that is admitted")
+    _follows(node, subject)
+    if subject.injects:
+        eventually(
+            lambda: _containers(node, subject) == ["main", "sidecar"], within=30, what="a Pod with the container"
+        )
 
     began = time.time()
     catalog.publish("0.2.0", replaces="0.1.0")
-    node.wait(_CSV, f"{_PACKAGE}.v0.2.0", "created", namespace=_HOME, within=120)
+    node.wait(CSV, f"{package}.v0.2.0", "created", namespace=namespace, within=_WITHIN)
     succeeded("0.2.0")
-    node.wait(_CSV, f"{_PACKAGE}.v0.1.0", "deleted", namespace=_HOME, within=60)
-    measurements.seconds("HelloApp: new catalog of OLM until the version is replaced", time.time() - began)
+    node.wait(CSV, f"{package}.v0.1.0", "deleted", namespace=namespace, within=60)
+    measurements.seconds(f"{subject.title}: new catalog of OLM until the version is replaced", time.time() - began)
     operator.wait_available()
-    (pod,) = operator.pods()
-    assert [one["image"] for one in pod["spec"]["containers"]] == ["docker.io/library/helloapp:0.2.0"]
-    node.patch(_KIND, "web", {"spec": {"size": 2}}, namespace=_HOME)
-    node.wait(_KIND, "web", lambda one: one["status"].get("readyReplicas") == 2, namespace=_HOME, within=60)
+    eventually(
+        lambda: [one["image"] for pod in operator.pods() for one in pod["spec"]["containers"]],
+        until=lambda images: images == [f"docker.io/library/{subject.project}:0.2.0"],
+        within=60,
+        what="only a Pod of the new version",
+    )
+    # OLM has replaced the certificate of the webhooks, too, and the kubelet updates the mounted Secret with a delay.
+    eventually(
+        lambda: node.patch(subject.kind, "web", {"spec": subject.change}, namespace=namespace),
+        within=90,
+        what="a change that is admitted",
+    )
+    _follows(node, subject)
+    if subject.injects:
+        assert _containers(node, subject) == ["main", "sidecar"]
     operator.check_log()
     assert operator.refusals() == []
 
-    node.delete("subscriptions.operators.coreos.com", _PACKAGE, namespace=_HOME, wait=True)
-    node.delete(_CSV, f"{_PACKAGE}.v0.2.0", namespace=_HOME, wait=True)
-    node.wait("deployment", _PACKAGE, "deleted", namespace=_HOME, within=60)
-    node.wait("serviceaccount", _PACKAGE, "deleted", namespace=_HOME, within=60)
-    assert node.get(_KIND, "web", namespace=_HOME) is not None, "definitions and objects outlive the operator"
+    node.delete(SUBSCRIPTION, package, namespace=namespace, wait=True)
+    node.delete(CSV, f"{package}.v0.2.0", namespace=namespace, wait=True)
+    node.wait("deployment", package, "deleted", namespace=namespace, within=60)
+    node.wait("serviceaccount", package, "deleted", namespace=namespace, within=60)
+    eventually(lambda: not _webhooks(node, subject), within=60, what="no webhooks of the operator")
+    assert node.get(subject.kind, "web", namespace=namespace) is not None, (
+        "definitions and objects outlive the operator"
+    )
+    # No operator is left that could remove its finalizers.
+    node.patch(subject.kind, "web", {"metadata": {"finalizers": None}}, namespace=namespace)
+    node.delete(subject.kind, "web", namespace=namespace, wait=True)
