@@ -25,6 +25,7 @@ pinned() { # the module, its version, and the program's path below it, or of a p
     olm) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/olm ;;
     olm-catalog) echo github.com/operator-framework/operator-lifecycle-manager v0.38.0 cmd/catalog ;;
     prometheus-operator) echo github.com/prometheus-operator/prometheus-operator v0.85.0 cmd/operator ;;
+    prometheus) echo github.com/prometheus/prometheus v0.305.0 cmd/prometheus ;;
     prometheus-config-reloader) echo github.com/prometheus-operator/prometheus-operator v0.85.0 cmd/prometheus-config-reloader ;;
     cert-manager) echo github.com/cert-manager/cert-manager v1.21.0 hack/cert-manager/main.go ;;
     promtool) echo github.com/prometheus/prometheus v0.315.0 cmd/promtool ;;
@@ -33,6 +34,14 @@ pinned() { # the module, its version, and the program's path below it, or of a p
 
 # opm would want C libraries for image stores that catalogs in files never touch.
 TAGS=containers_image_openpgp,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper,json1
+
+# Replaces the module by a copy whose plugins are the discovery of Kubernetes alone, without SDKs of clouds.
+only_kubernetes() {
+    directory=$(go mod download -json "$1" | sed -n 's/^[[:space:]]*"Dir": "\(.*\)",*$/\1/p') &&
+        cp -r "$directory" module && chmod -R u+w module &&
+        printf 'package plugins\n\nimport _ "%s/discovery/kubernetes"\n' "$1" >module/plugins/plugins.go &&
+        go mod edit -replace="$1=./module"
+}
 
 build() { # in a module of our own: `go install` refuses programs whose module replaces others
     scratch=$(mktemp -d) || return 1
@@ -44,6 +53,7 @@ build() { # in a module of our own: `go install` refuses programs whose module r
             hack/*) cp "$here/../$4" main.go && package=. ;;
             *) package=$2/$4 ;;
             esac &&
+            if [ "$1" = prometheus ]; then only_kubernetes "$2"; fi &&
             go build -mod=mod -trimpath -tags "$TAGS" -o "$target/$1" "$package"
     )
     code=$?
