@@ -106,7 +106,7 @@ async def _history(server: str, seed: int) -> dict[str, Any]:
 
 def failure_of(seed: int, problem: str) -> dict[str, Any]:
     """Return the result of a seed after which the cluster did not heal."""
-    empty = {"faults": [], "acknowledged": 0, "unknown": 0, "longest_gap": 0.0}
+    empty: dict[str, Any] = {"faults": [], "acknowledged": 0, "unknown": 0, "longest_gap": 0.0}
     return {"seed": seed, **empty, "problems": [problem.splitlines()[0][:300]]}
 
 

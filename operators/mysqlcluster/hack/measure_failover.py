@@ -75,7 +75,9 @@ def measure(flavor: str, runs: int, note: str) -> dict[str, Any]:
 
     configure(level="error")
     server, version = SERVERS[flavor]
-    manifest: dict[str, Any] = {**CLUSTER, "spec": {**CLUSTER["spec"], "flavor": flavor, "version": version}}
+    cluster_manifest: dict[str, Any] = CLUSTER
+    spec: dict[str, Any] = cluster_manifest["spec"]
+    manifest = cluster_manifest | {"spec": spec | {"flavor": flavor, "version": version}}
     with (
         tempfile.TemporaryDirectory() as directory,
         process_cluster(Path(directory), {f"steersman/{flavor}": server}) as processes,

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ def measure(clusters: int, samples: int, note: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _namespace(cluster: Any) -> Iterator[None]:
+def _namespace(cluster: Any) -> Generator[None]:
     cluster.create_namespace("idle")
     with cluster.test("idle"):
         yield
@@ -159,7 +159,7 @@ def _cluster(number: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _operator(cluster: Any, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _operator(cluster: Any, directory: Path) -> Generator[subprocess.Popen[bytes]]:
     command = [
         *(sys.executable, str(HERE / "hack/idle_operator.py"), str(FIRST_PORT)),
         *("run", "mysqlcluster:operator", "--kubeconfig", str(cluster.kubeconfig)),
@@ -196,7 +196,8 @@ def _serve(cluster: Any, agents: SimulatedAgents, number: int, directory: Path) 
 
 
 def _running(cluster: Any) -> int:
-    return sum((each.get("status") or {}).get("phase") == "Running" for each in cluster.list(KIND))
+    found: list[dict[str, Any]] = cluster.list(KIND)
+    return sum(each.get("status", {}).get("phase") == "Running" for each in found)
 
 
 def _until(holds: Any, what: Any) -> None:

@@ -40,7 +40,10 @@ _numbers = itertools.count(1)
 class Tier(Protocol):
     """A cluster that runs the operator and its Pods."""
 
-    cluster: Cluster
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        ...
 
     def primary_address(self, name: str) -> tuple[str, int]:
         """Return an address of this machine that leads to the primary of a MySQLCluster. Raises `LookupError`."""

@@ -110,18 +110,19 @@ def run(mode: str, seeds: Sequence[int], note: str, *, again: bool = False, minu
     if again:
         report["runs"] = [each for each in report["runs"] if each["seed"] not in seeds]
         _write(report)
-    done = {each["seed"] for each in report["runs"] if "problem" not in each}
+    runs: dict[int, dict[str, Any]] = {each["seed"]: each for each in report["runs"]}
+    done = {seed for seed, result in runs.items() if "problem" not in result}
     facts = {"date": datetime.now(UTC).date().isoformat(), "cores": os.cpu_count(), "note": note}
     deadline = time.monotonic() + 60 * minutes
     with contextlib.closing(_results(mode, [seed for seed in seeds if seed not in done])) as results:
         for result in results:
-            others = [each for each in report["runs"] if each["seed"] != result["seed"]]
-            report["runs"] = sorted([*others, result | facts], key=lambda each: each["seed"])
+            runs[result["seed"]] = result | facts
+            report["runs"] = [runs[seed] for seed in sorted(runs)]
             _write(report)
             print(f"{mode}, seed {_row(result)}" if "problem" not in result else f"{mode}: {result}", flush=True)
             if time.monotonic() > deadline:
                 break
-    return not any(each.get("problem") or each["lost"] or each["disordered"] for each in report["runs"])
+    return not any(each.get("problem") or each["lost"] or each["disordered"] for each in runs.values())
 
 
 def _write(report: dict[str, Any]) -> None:
