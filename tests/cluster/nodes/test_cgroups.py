@@ -1,5 +1,6 @@
 """Limits of containers: the files of both versions of control groups, and their effect in the kernel."""
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,14 @@ def test_a_new_node_deletes_the_groups_of_killed_nodes_but_not_those_of_running_
 
 def test_a_node_that_may_not_make_groups_has_none(tmp_path: Path) -> None:
     assert NodeGroups.create("node", tmp_path / "nowhere") is None
+
+
+def test_a_node_whose_groups_cannot_be_locked_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr("steersman_cluster.nodes.process.cgroups.fcntl.flock", refuse)
+    for controller in ("memory", "cpu"):
+        (tmp_path / controller).mkdir()
+    assert NodeGroups.create("node", tmp_path) is None
+    assert not [*tmp_path.glob("*/node")]

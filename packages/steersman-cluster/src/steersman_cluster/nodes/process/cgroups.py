@@ -25,6 +25,7 @@ __all__ = ["CGROUP_MOUNT", "NODE_GROUP_PREFIX", "ContainerGroup", "NodeGroups", 
 CGROUP_MOUNT: Final = Path("/sys/fs/cgroup")
 NODE_GROUP_PREFIX: Final = "steersman-process-node-"
 """Also a real node (`steersman.testing.real_node`) has a group, which begins with `steersman-node-`."""
+_MAX_ATTEMPTS: Final = 5
 _PERIOD_MICROSECONDS: Final = 100_000
 _MIN_QUOTA_MICROSECONDS: Final = 1000
 _MIN_SHARES: Final = 2
@@ -123,14 +124,19 @@ class NodeGroups:
         """Create the groups of a node, and delete those of killed nodes.
 
         Returns:
-            The groups; `None` if this process lacks the permission.
+            The groups; `None` if this process lacks the permission, or cannot lock a group.
         """
         _delete_abandoned(mount)
-        while (made := cls._make(name, mount)) is not None:
+        for _ in range(_MAX_ATTEMPTS):
+            made = cls._make(name, mount)
+            if made is None:
+                return None
             if len(made._locks) == len(made._roots) and all(root.exists() for root in made._roots.values()):
-                break
-            made.close()  # Another node that starts now has deleted a group before it was locked.
-        return made
+                return made
+            made.close()  # Another node that starts now may have deleted a group before it was locked.
+            for directory in made.directories:
+                delete_group(directory)
+        return None
 
     @classmethod
     def _make(cls, name: str, mount: Path) -> NodeGroups | None:
