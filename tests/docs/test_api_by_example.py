@@ -294,5 +294,5 @@ def test_words_of_the_explorer() -> None:
     assert set(DEFAULT_PERTURB) <= set(PERTURBATIONS)
     assert {kind for kinds in PERTURBATIONS.values() for kind in kinds} <= set(FAULT_KINDS)
     assert Finding("leak", "ConfigMap default/a remains").oracle in ORACLES
-    assert RunOptions(quiet=5.0).quiet == 5.0
+    assert RunOptions(stabilization=5.0).stabilization == 5.0
     assert thorough() in (True, False)
