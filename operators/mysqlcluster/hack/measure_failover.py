@@ -11,9 +11,7 @@ primary. A switchover is a MySQLSwitchover. Both times are the longest gap betwe
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import os
 import statistics
 import sys
@@ -24,11 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import figures
+
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE)]
 
 REPORT = HERE / "docs/reports/failover.json"
-README = HERE / "README.md"
 BEGIN, END = "<!-- failover: begin, written by hack/measure_failover.py -->", "<!-- failover: end -->"
 SERVERS = {"mariadb": ("mariadb-10.11", "10.11"), "mysql": ("mysql-9.7", "9.7")}
 
@@ -38,7 +37,7 @@ def summary(seconds: list[float]) -> dict[str, Any]:
     ordered = sorted(round(each, 2) for each in seconds)
     return {
         "median": round(statistics.median(ordered), 2),
-        "p95": ordered[math.ceil(0.95 * len(ordered)) - 1],
+        "p95": figures.nearest_rank(ordered, 0.95),
         "longest": ordered[-1],
         "seconds": [round(each, 2) for each in seconds],
     }
@@ -52,8 +51,8 @@ def render(report: dict[str, Any]) -> str:
     ]
     for flavor, parts in sorted(report["flavors"].items()):
         for kind, found in sorted(parts.items()):
-            figures = " | ".join(f"{found[name]:.1f} s" for name in ("median", "p95", "longest"))
-            lines.append(f"| {kind} | {flavor} | {figures} | {len(found['seconds'])} |")
+            times = " | ".join(f"{found[name]:.1f} s" for name in ("median", "p95", "longest"))
+            lines.append(f"| {kind} | {flavor} | {times} | {len(found['seconds'])} |")
     note = f"; {report['note']}" if report.get("note") else ""
     lines += ["", f"{report['date']}, {report['cores']} cores, embedded cluster, detection after 2 s{note}."]
     return "\n".join(lines)
@@ -61,9 +60,7 @@ def render(report: dict[str, Any]) -> str:
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
     """Return a README with the figures of a report between the markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"
+    return figures.between(readme, BEGIN, END, render(report))
 
 
 def measure(flavor: str, runs: int, note: str) -> dict[str, Any]:
@@ -118,19 +115,11 @@ def _repeated(runs: int, kind: str, once: Callable[[], float]) -> list[float]:
 
 def main() -> None:
     """Measure, or render the figures of the last report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = figures.options(__doc__)
     parser.add_argument("flavor", nargs="?", default="mariadb", choices=tuple(SERVERS))
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--note", default="", help="a remark about the machine, for the report")
-    parser.add_argument("--render", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.render:
-        report = measure(arguments.flavor, arguments.runs, arguments.note)
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    report = json.loads(REPORT.read_text())
-    README.write_text(with_figures(README.read_text(), report))
-    print(render(report))
+    measured = None if arguments.render else measure(arguments.flavor, arguments.runs, arguments.note)
+    figures.publish(REPORT, measured, render, with_figures)
 
 
 if __name__ == "__main__":

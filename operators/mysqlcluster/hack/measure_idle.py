@@ -10,10 +10,8 @@ include all requests of the operator, and no database server has to run.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import json
 import os
 import ssl
 import statistics
@@ -27,13 +25,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import figures
 from aiohttp import web
 
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE)]
 
 REPORT = HERE / "docs/reports/idle.json"
-README = HERE / "README.md"
 BEGIN, END = "<!-- idle: begin, written by hack/measure_idle.py -->", "<!-- idle: end -->"
 FIRST_PORT = 21000
 MEMBERS = 3
@@ -55,9 +53,7 @@ def render(report: dict[str, Any]) -> str:
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
     """Return a README with the figures of a report between the markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"
+    return figures.between(readme, BEGIN, END, render(report))
 
 
 class SimulatedAgents:
@@ -229,19 +225,11 @@ def _status(pid: int, name: str) -> int:
 
 def main() -> None:
     """Measure, or render the figures of the last report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = figures.options(__doc__)
     parser.add_argument("--clusters", type=int, default=100)
-    parser.add_argument("--runs", type=int, default=20, help="the number of samples")
-    parser.add_argument("--note", default="", help="a remark about the machine, for the report")
-    parser.add_argument("--render", action="store_true")
     arguments = parser.parse_args()
-    if not arguments.render:
-        report = measure(arguments.clusters, arguments.runs, arguments.note)
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    report = json.loads(REPORT.read_text())
-    README.write_text(with_figures(README.read_text(), report))
-    print(render(report))
+    measured = None if arguments.render else measure(arguments.clusters, arguments.runs, arguments.note)
+    figures.publish(REPORT, measured, render, with_figures)
 
 
 if __name__ == "__main__":

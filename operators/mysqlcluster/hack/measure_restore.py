@@ -9,10 +9,8 @@ the backup, and counts its rows. The time runs from the creation of the MySQLClu
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import math
 import os
 import platform
 import statistics
@@ -23,11 +21,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import figures
+
 HERE = Path(__file__).parents[1]
 sys.path[:0] = [str(HERE), str(HERE / "hack")]
 
 REPORT = HERE / "docs/reports/restore.json"
-README = HERE / "README.md"
 BEGIN, END = "<!-- restore: begin, written by hack/measure_restore.py -->", "<!-- restore: end -->"
 ROWS, LATER_ROWS = 2000, 500
 POLL_SECONDS = 0.05
@@ -48,9 +47,7 @@ def _note(report: dict[str, Any]) -> str:
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
     """Return a README with the figures of a report between the markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{render(report)}\n{END}{after}"
+    return figures.between(readme, BEGIN, END, render(report))
 
 
 def summary(seconds: list[float], server: str, note: str = "") -> dict[str, Any]:
@@ -64,7 +61,7 @@ def summary(seconds: list[float], server: str, note: str = "") -> dict[str, Any]
         "note": note,
         "rows": ROWS + LATER_ROWS,
         "median": round(statistics.median(ordered), 2),
-        "p95": round(ordered[math.ceil(0.95 * len(ordered)) - 1], 2),
+        "p95": round(figures.nearest_rank(ordered, 0.95), 2),
         "seconds": [round(each, 2) for each in seconds],
     }
 
@@ -142,18 +139,10 @@ def _remove_copy(cluster: Any, kind: str, until: Any) -> None:
 
 def main() -> None:
     """Measure, or render the figures of the last report."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--note", default="", help="a remark about the machine, for the report")
-    parser.add_argument("--render", action="store_true")
+    parser = figures.options(__doc__)
     arguments = parser.parse_args()
-    if not arguments.render:
-        report = measure(arguments.runs, arguments.note)
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=1) + "\n")
-    report = json.loads(REPORT.read_text())
-    README.write_text(with_figures(README.read_text(), report))
-    print(render(report))
+    measured = None if arguments.render else measure(arguments.runs, arguments.note)
+    figures.publish(REPORT, measured, render, with_figures)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ async def acknowledged(writers: Writers, more: int = 20) -> None:
     await until(lambda: len(writers.history.numbers(Outcome.OK)) >= wanted, "no write is acknowledged")
 
 
+@contextlib.asynccontextmanager
+async def written(members: Members) -> AsyncGenerator[tuple[Loop, Writers]]:
+    """Run the operator and four writers, from the time at which writes are acknowledged."""
+    async with running(members, policy(members)) as loop:
+        writers = Writers(loop, 4)
+        await acknowledged(writers)
+        yield loop, writers
+
+
 async def check(loop: Loop, writers: Writers, heal_seconds: float = 90.0) -> History:
     """Let the cluster heal, and check what every member has."""
     history = await writers.stop()
@@ -70,9 +80,7 @@ def on_volumes(server: str, tmp_path: Path) -> Iterator[tuple[Members, dict[str,
 @pytest.mark.parametrize("server", ENGINES)
 async def test_writes_stall_while_the_disk_of_the_primary_is_full_and_none_is_lost(on_volumes):
     members, volumes = on_volumes
-    async with running(members, policy(members)) as loop:
-        writers = Writers(loop, 4)
-        await acknowledged(writers)
+    async with written(members) as (loop, writers):
         victim = loop.stored.primary
         volumes[victim].fill()
         await asyncio.sleep(FULL_SECONDS)
@@ -84,9 +92,7 @@ async def test_writes_stall_while_the_disk_of_the_primary_is_full_and_none_is_lo
 @pytest.mark.parametrize("server", ENGINES)
 async def test_writes_go_on_while_the_disk_of_a_replica_is_full(on_volumes):
     members, volumes = on_volumes
-    async with running(members, policy(members)) as loop:
-        writers = Writers(loop, 4)
-        await acknowledged(writers)
+    async with written(members) as (loop, writers):
         victim = next(name for name in NAMES if name != loop.stored.primary)
         volumes[victim].fill()
         await asyncio.sleep(FULL_SECONDS / 2)
@@ -99,9 +105,7 @@ async def test_writes_go_on_while_the_disk_of_a_replica_is_full(on_volumes):
 async def test_a_member_with_a_full_disk_stores_no_epoch_and_is_not_counted(on_volumes):
     """The volume of a replica is full when the primary is lost: writes wait for space, and none is lost."""
     members, volumes = on_volumes
-    async with running(members, policy(members)) as loop:
-        writers = Writers(loop, 4)
-        await acknowledged(writers)
+    async with written(members) as (loop, writers):
         lost = loop.stored.primary
         victim = next(name for name in NAMES if name != lost)
         volumes[victim].fill()
@@ -120,9 +124,7 @@ async def test_a_member_with_a_full_disk_stores_no_epoch_and_is_not_counted(on_v
 @pytest.mark.parametrize("server", ENGINES)
 async def test_a_paused_operator_that_resumes_after_a_failover_changes_nothing(three: Members):
     """Its decision has the former epoch: the agents refuse its actions, and the API server its state."""
-    async with running(three, policy(three)) as loop:
-        writers = Writers(loop, 4)
-        await acknowledged(writers)
+    async with written(three) as (loop, writers):
         lost = loop.stored.primary
         loop.running.clear()
         other = loop.another()
@@ -141,9 +143,7 @@ async def test_a_paused_operator_that_resumes_after_a_failover_changes_nothing(t
 
 @pytest.mark.parametrize("server", ENGINES)
 async def test_two_operators_without_an_election_fail_over_once(three: Members):
-    async with running(three, policy(three)) as loop:
-        writers = Writers(loop, 4)
-        await acknowledged(writers)
+    async with written(three) as (loop, writers):
         other = loop.another()
         other.start()
         lost = loop.stored.primary

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from tests.scripts import script
+
 PROJECT = Path(__file__).parent.parent
-
-
-def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, PROJECT / f"hack/{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 failover, idle, histories = script("measure_failover"), script("measure_idle"), script("check_histories")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 
+from tests.scripts import script
+
 PROJECT = Path(__file__).parents[2]
-SPEC = importlib.util.spec_from_file_location("measure_restore", PROJECT / "hack/measure_restore.py")
-assert SPEC is not None
-assert SPEC.loader is not None
-measure_restore = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(measure_restore)
+measure_restore = script("measure_restore")
 
 
 def test_the_readme_has_the_figures_of_the_report():
