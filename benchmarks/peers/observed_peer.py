@@ -35,7 +35,7 @@ _STAMPED: Final = re.compile(rf'"{re.escape(STAMP)}":"(\d+)"'.encode())
 
 
 class Record:
-    """What is reported; `clear` begins anew."""
+    """The recorded data of one report; `clear` discards it."""
 
     def __init__(self) -> None:
         self._last_read = 0
@@ -47,7 +47,7 @@ class Record:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Discard the recorded data."""
         self.read: dict[str, int] = {}
         self.reconciled: dict[str, int] = {}
         self.busy: list[tuple[int, int]] = []
@@ -118,7 +118,7 @@ class Record:
         return now
 
     def report(self) -> dict[str, Any]:
-        """Return what was recorded."""
+        """Return the recorded data."""
         names = ("read", "reconciled", "busy", "work", "saturated", "delayed")
         return {"mark": "observed", **{name: getattr(self, name) for name in names}}
 

@@ -21,9 +21,9 @@ _log = get_logger("mysqlcluster.agent")
 FENCE_APPLY_SECONDS = 1.0
 """Time in which the SQL thread may apply the relay log before `Fence` reports."""
 CHANGE_APPLY_SECONDS = 1.0
-"""Time in which a replica may execute what it has received before it gets another source."""
+"""Time in which a replica may execute its relay log before it gets another source."""
 RECONNECT_APPLY_SECONDS = 10.0
-"""Time in which a replica must execute what it has received before it connects to its source again."""
+"""Time in which a replica must execute its relay log before it connects to its source again."""
 POLL_SECONDS = 0.02
 
 
@@ -106,7 +106,7 @@ class Replication:
         """Connect to the source again, with the password of the mounted Secret.
 
         Raises:
-            RefusedError: This member does not replicate, or has not executed what it has received.
+            RefusedError: This member does not replicate, or has received transactions that it has not executed.
         """
         local, followed = self._local, self._followed
         if local.role is not Role.REPLICA or followed is None:
