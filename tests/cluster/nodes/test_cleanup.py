@@ -1,6 +1,7 @@
 """The cleanup program of a node: it runs as long as the node, and acts when the node ends."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -18,10 +19,16 @@ SLEEP = [sys.executable, "-c", "import time; print(flush=True); time.sleep(600)"
 async def guard(tmp_path: Path) -> AsyncIterator[CleanupGuard]:
     group = tmp_path / "group"
     (group / "container").mkdir(parents=True)
-    made = CleanupGuard(tmp_path.name, [str(group)])
+    directory = tmp_path / "data"
+    (directory / "volumes").mkdir(parents=True)
+    made = CleanupGuard(tmp_path.name, [str(group)], directory)
     await made.start()
     yield made
     await made.close()
+
+
+def content(directory: Path) -> list[str]:
+    return os.listdir(directory)
 
 
 def marked_process(mark: str) -> subprocess.Popen[bytes]:
@@ -48,4 +55,9 @@ async def test_the_end_of_a_node_cleans_up_although_its_program_was_killed(guard
         guard.process.kill()
         await guard.close()
         assert left.wait(30) == -9
-    assert not (tmp_path / "group").exists()
+    assert content(tmp_path) == []
+
+
+async def test_the_end_of_a_node_deletes_its_temporary_directory(guard: CleanupGuard, tmp_path: Path) -> None:
+    await guard.close()
+    assert content(tmp_path) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing import EmbeddedCluster
+from steersman.testing import EmbeddedCluster, eventually
 from steersman_cluster import nodes
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDOUT, LogOptions
@@ -437,3 +437,35 @@ def test_pods_of_two_clusters_of_one_process_have_addresses_of_their_own() -> No
                 cluster.wait("pod", "p", lambda made: made.get("status", {}).get("podIP"))
                 addresses.append(cluster.get("pod", "p")["status"]["podIP"])
     assert len(set(addresses)) == 2, addresses
+
+
+@pytest.mark.slow
+def test_the_directory_of_a_claim_is_deleted_with_the_claim_and_with_the_cluster() -> None:
+    with EmbeddedCluster.start(node_kind="process", network="loopback") as cluster, cluster.test("default"):
+        for name in ("deleted", "left"):
+            claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
+            cluster.apply(
+                {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": claim}
+            )
+            container = {
+                "name": "c",
+                "image": HOST,
+                "command": ["sh", "-c", 'cd "$STEERSMAN_ROOT/data" && echo kept > file && exec sleep 60'],
+                "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            }
+            volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+            spec = {"containers": [container], "volumes": volumes, "terminationGracePeriodSeconds": 0}
+            cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+        directories = {}
+        for name in ("deleted", "left"):
+            bound = cluster.wait("persistentvolumeclaim", name, lambda c: c.get("status", {}).get("phase") == "Bound")
+            volume = cluster.get("persistentvolume", bound["spec"]["volumeName"])
+            directories[name] = Path(volume["spec"]["hostPath"]["path"])
+            cluster.wait("pod", name, lambda p: p.get("status", {}).get("phase") == "Running")
+            eventually((directories[name] / "file").exists, within=60)
+        cluster.delete("pod", "deleted")
+        cluster.delete("persistentvolumeclaim", "deleted")
+        cluster.wait("persistentvolume", directories["deleted"].name, "deleted", within=60)
+        assert not directories["deleted"].exists()
+        assert (directories["left"] / "file").read_text() == "kept\n"
+    assert not directories["left"].parent.parent.exists()

@@ -117,6 +117,7 @@ class DevCluster:
         self.nodes: Nodes | None = None
         self.network: ClusterNetwork | None = None
         """The network of the Pods, where they have one of their own."""
+        self._node_data = _node_data(options)
         self._node_client: Client | None = None
         self._added: list[Nodes] = []
         self._front: HTTPSServer | None = None
@@ -182,16 +183,7 @@ class DevCluster:
 
     async def close(self) -> None:
         """Stop everything in reverse order of dependency; safe to call twice."""
-        while self._kubelet_fronts:
-            await self._kubelet_fronts.pop().close()
-        if self.nodes is not None:
-            await self.nodes.close()
-            self.nodes = None
-        while self._added:
-            await self._added.pop().close()
-        if self._node_client is not None:
-            await self._node_client.close()
-            self._node_client = None
+        await self._close_nodes()
         self._stop.set()
         for task in self._tasks:
             with suppress(asyncio.CancelledError, TimeoutError):
@@ -209,6 +201,20 @@ class DevCluster:
             self._database = None
         if self.options.kubeconfig is None:
             shutil.rmtree(self.kubeconfig.parent, ignore_errors=True)
+
+    async def _close_nodes(self) -> None:
+        while self._kubelet_fronts:
+            await self._kubelet_fronts.pop().close()
+        if self.nodes is not None:
+            await self.nodes.close()
+            self.nodes = None
+        while self._added:
+            await self._added.pop().close()
+        if self._node_client is not None:
+            await self._node_client.close()
+            self._node_client = None
+        if self._node_data is not None and self.options.data is None:
+            await asyncio.to_thread(shutil.rmtree, self._node_data, ignore_errors=True)
 
     @property
     def listening(self) -> bool:
@@ -268,7 +274,10 @@ class DevCluster:
                 "serviceaccount": {
                     "ca_bundle": self.authority.cert_pem.decode(),
                     "sign": self.server.auth.tokens.legacy,
-                }
+                },
+                "volumes": {"root": str(self._node_data / "volumes"), "local": True}
+                if self._node_data is not None
+                else {},
             },
         )
 
@@ -298,7 +307,8 @@ class DevCluster:
             now=self._utc,
             images=options.images,
             stores=[*([options.image_store] if options.image_store is not None else []), image_directory()],
-            data=options.data / "nodes" if options.data is not None else None,
+            data=self._node_data,
+            keep=options.data is not None,
             server=(options.host, self.port) if self.port else None,
             capacity=options.capacity,
             defaults=self._defaults(),
@@ -369,6 +379,15 @@ def _front_proxy(database: Database | None) -> Authority:
     database.remember("front-proxy-ca.crt", authority.pair.cert_pem)
     database.remember("front-proxy-ca.key", authority.pair.key_pem)
     return authority
+
+
+def _node_data(options: Options) -> Path | None:
+    """The directory of the Pods, logs and volumes of process nodes: temporary, unless the cluster's data is kept."""
+    if not options.nodes or options.node_kind != "process":
+        return None
+    if options.data is not None:
+        return options.data.absolute() / "nodes"
+    return Path(tempfile.mkdtemp(prefix="steersman-node-"))
 
 
 def serving_context(

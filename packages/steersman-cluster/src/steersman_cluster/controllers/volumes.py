@@ -1,4 +1,4 @@
-"""PersistentVolumeClaims and PersistentVolumes: binding, pretended provisioning, reclaiming, protection.
+"""PersistentVolumeClaims and PersistentVolumes: binding, provisioning of local directories, reclaiming, protection.
 
 A claim is bound to a volume that fits; where its class is ours, a directory below `root` becomes a volume for it.
 Claims in use and volumes that are bound are kept by their finalizers until they are free.
@@ -6,8 +6,10 @@ Claims in use and volumes that are bound are kept by their finalizers until they
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import Iterable
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from steersman.client import AlreadyExists, Conflict, NotFound
@@ -35,15 +37,23 @@ _CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 _VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 
 
-def register(operator: Operator, *, root: str = "/var/lib/steersman/volumes", default_class: str = "standard") -> None:
+def register(
+    operator: Operator,
+    *,
+    root: str = "/var/lib/steersman/volumes",
+    local: bool = False,
+    default_class: str = "standard",
+) -> None:
     """Declare the controllers.
 
     Args:
         operator: The operator that gets the controllers.
         root: The directory below which volumes are directories, which the kubelet creates.
+        local: Whether the directories are on this machine: that of a volume with the policy Delete is deleted with it.
         default_class: The StorageClass that is created at the start if it is missing; none if empty.
     """
-    binder = Binder(PurePosixPath(root))
+    binder = Binder(Path(root))
+    reclaimer = Reclaimer(Path(root) if local else None)
 
     async def make_class(ctx: Context) -> None:
         if default_class and await ctx.fetch(StorageClass, default_class) is None:
@@ -74,7 +84,7 @@ def register(operator: Operator, *, root: str = "/var/lib/steersman/volumes", de
         reads=[PersistentVolume],
         watches=[Watch(PersistentVolumeClaim, to=_to_volume)],
         terminating=True,
-    )(reclaim)
+    )(reclaimer.volume)
 
 
 def _claims_used(pod: Pod) -> list[Key]:
@@ -107,7 +117,7 @@ def phase(obj: Any) -> str:
 class Binder:
     """Brings claims and volumes together."""
 
-    def __init__(self, root: PurePosixPath) -> None:
+    def __init__(self, root: Path) -> None:
         self._root = root
 
     async def claim(self, claim: PersistentVolumeClaim, ctx: Context) -> None:
@@ -230,25 +240,49 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
     )
 
 
-async def reclaim(volume: PersistentVolume, ctx: Context) -> None:
-    """Set the phase of a volume, and apply its reclaim policy after its claim is deleted."""
-    reference = volume.spec.claim_ref
-    claim = ctx.get(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace) if reference else None
-    if reference is not None and reference.uid and claim is None:
-        claim = await ctx.fetch(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace)
-    released = reference is not None and bool(reference.uid) and (claim is None or claim.metadata.uid != reference.uid)
-    if volume.metadata.deletion_timestamp is not None:
-        if reference is None or released:
-            await drop_finalizer(ctx, volume, _VOLUME_PROTECTION)
-        return
-    state = phase(volume)
-    if released:
-        if state != "Released":
-            await _patch_status(ctx, volume, {"phase": "Released"})
-        if volume.spec.persistent_volume_reclaim_policy == "Delete":
-            await ctx.delete(volume)
-    elif (reference is None or not reference.uid) and state != "Available":
-        await _patch_status(ctx, volume, {"phase": "Available"})
+class Reclaimer:
+    """Sets the phase of volumes, and applies their reclaim policy after their claims are deleted.
+
+    Args:
+        root: The directory of this machine that contains the volumes' directories; no directory is deleted if `None`.
+    """
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = root
+
+    async def volume(self, volume: PersistentVolume, ctx: Context) -> None:
+        """Reconcile one volume."""
+        reference = volume.spec.claim_ref
+        claim: PersistentVolumeClaim | None = None
+        if reference is not None:
+            claim = ctx.get(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace)
+            if reference.uid and claim is None:
+                claim = await ctx.fetch(PersistentVolumeClaim, reference.name or "", namespace=reference.namespace)
+        released = (
+            reference is not None and bool(reference.uid) and (claim is None or claim.metadata.uid != reference.uid)
+        )
+        if volume.metadata.deletion_timestamp is not None:
+            if reference is None or released:
+                await drop_finalizer(ctx, volume, _VOLUME_PROTECTION)
+            return
+        state = phase(volume)
+        if released:
+            if state != "Released":
+                await _patch_status(ctx, volume, {"phase": "Released"})
+            if volume.spec.persistent_volume_reclaim_policy == "Delete":
+                await self._delete_directory(volume)
+                await ctx.delete(volume)
+        elif (reference is None or not reference.uid) and state != "Available":
+            await _patch_status(ctx, volume, {"phase": "Available"})
+
+    async def _delete_directory(self, volume: PersistentVolume) -> None:
+        """Delete the directory of a volume that the binder has provisioned; a user's `hostPath` stays."""
+        source = volume.spec.host_path
+        if self._root is None or source is None or volume.metadata.annotations.get(_PROVISIONED) != PROVISIONER:
+            return
+        directory = self._root / volume.metadata.name
+        if source.path == str(directory):
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
 
 async def _patch_status(ctx: Context, obj: Any, status: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,14 +50,12 @@ class Nodes:
         nodes: Mapping[str, Any],
         kubelets: Mapping[str, Kubelet],
         *,
-        temporary: Path | None = None,
         services: ServiceSync | None = None,
     ) -> None:
         self.agent = agent
         self.kubelets = kubelets
         """The kubelets by node name, for the API server."""
         self._nodes = dict(nodes)
-        self._temporary = temporary
         self._services = services
 
     def add(self, nodes: Mapping[str, Any]) -> None:
@@ -80,8 +77,6 @@ class Nodes:
         if self._services is not None:
             await self._services.close()
         await self.agent.runtime.close()
-        if self._temporary is not None:
-            await asyncio.to_thread(shutil.rmtree, self._temporary, ignore_errors=True)
 
     async def __aenter__(self) -> Nodes:
         return self
@@ -106,6 +101,7 @@ async def start(
     images: Path | None = None,
     stores: Sequence[Path] = (),
     data: Path | None = None,
+    keep: bool = True,
     server: tuple[str, int] | None = None,
     mode: Mode | None = None,
     network: ClusterNetwork | None = None,
@@ -114,7 +110,8 @@ async def start(
 
     The names are `node-1`, `node-2`, … unless `names` is given. `defaults` is for simulated nodes. Process nodes
     use `images` (the file that maps images to local commands), `stores` (directories of imported images),
-    `data` (the directory of volumes and logs), `server` (the values of `KUBERNETES_SERVICE_HOST` and `_PORT` in Pods),
+    `data` (the directory of volumes and logs; deleted with the nodes unless `keep`, as the temporary one that is used
+    without it), `server` (the values of `KUBERNETES_SERVICE_HOST` and `_PORT` in Pods),
     `mode` (default: the best one that works) and `network` (a network of namespaces that the caller closes; without it
     all Pods share the network of this machine). `events=False` writes no Events. Raises `ValueError` for another kind,
     and the errors of the client.
@@ -124,7 +121,11 @@ async def start(
         return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), events, now)
     if kind == "process":
         found = Images(images, [ImageStore(store) for store in stores])
-        return await _process(client, every, capacity, labels or {}, found, data, server, events, now, mode, network)
+        home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
+        temporary = None if data is not None and keep else home
+        return await _process(
+            client, every, capacity, labels or {}, found, home, temporary, server, events, now, mode, network
+        )
     raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
 
 
@@ -161,7 +162,8 @@ async def _process(
     capacity: Mapping[str, str] | None,
     labels: Mapping[str, str],
     images: Images,
-    data: Path | None,
+    data: Path,
+    temporary: Path | None,
     server: tuple[str, int] | None,
     events: bool,
     now: Now,
@@ -179,11 +181,10 @@ async def _process(
         return now().timestamp()
 
     registrations = {info.name: Registration(client, info, clock) for info in infos}
-    home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
     agent = Agent(
         client,
         registrations,
-        lambda a: ProcessRuntime(a, images, home, mode, server, network),
+        lambda a: ProcessRuntime(a, images, data, mode, server, network, temporary),
         now=now,
         events=events,
     )
@@ -195,7 +196,7 @@ async def _process(
 
         services = ServiceSync(client, network)
     await runtime.start()
-    nodes = Nodes(agent, {}, {}, temporary=None if data else home, services=services)
+    nodes = Nodes(agent, {}, {}, services=services)
     try:
         if services is not None:
             await services.start()

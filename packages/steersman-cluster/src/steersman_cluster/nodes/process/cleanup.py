@@ -1,12 +1,14 @@
 """Kills the remaining processes of a node and deletes its control groups when the node ends, also after a crash.
 
-The node starts this file as a program, with the node's mark and its control groups as arguments. The program waits for
-the end of its standard input, which the node or its end closes. Then it kills all processes with the mark in their
-environment, and deletes the control groups. It uses only the standard library.
+The node starts this file as a program, with the node's mark, its control groups and its temporary directory as
+arguments. The program waits for the end of its standard input, which the node or its end closes. Then it kills all
+processes with the mark in their environment, and deletes the control groups and the directory. It uses only the
+standard library.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
@@ -54,14 +56,19 @@ def delete_group(group: str) -> bool:
     return not os.path.exists(group)
 
 
-def clean(mark: str, groups: list[str]) -> None:
-    """Kill all processes with a mark, then delete the control groups; waits at most five seconds for each."""
+def clean(mark: str, groups: list[str], temporary: str = "") -> None:
+    """Kill all processes with a mark, then delete the control groups and a temporary directory.
+
+    Waits at most five seconds for the processes and for each group.
+    """
     kill_marked(mark)
     for group in groups:
         for _ in range(250):
             if delete_group(group):
                 break
             time.sleep(0.02)
+    if temporary:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 if __name__ == "__main__":
@@ -69,4 +76,4 @@ if __name__ == "__main__":
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):
         pass
-    clean(sys.argv[1], sys.argv[2:])
+    clean(sys.argv[1], sys.argv[3:], sys.argv[2])

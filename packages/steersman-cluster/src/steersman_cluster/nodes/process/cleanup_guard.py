@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from steersman.telemetry.log import get_logger
@@ -22,11 +23,13 @@ class CleanupGuard:
     Args:
         mark: The mark in the environment of the node's processes.
         groups: The control groups of the node.
+        temporary: The directory that is deleted with the node; none if `None`.
     """
 
-    def __init__(self, mark: str, groups: list[str]) -> None:
+    def __init__(self, mark: str, groups: list[str], temporary: Path | None = None) -> None:
         self._mark = mark
         self._groups = groups
+        self._temporary = str(temporary) if temporary is not None else ""
         self.process: asyncio.subprocess.Process | None = None
         """The running program."""
         self.restarted = asyncio.Event()
@@ -39,7 +42,7 @@ class CleanupGuard:
         self._watcher = asyncio.create_task(self._restart(), name="cleanup program")
 
     async def close(self) -> None:
-        """Kill the remaining processes of the node and delete its control groups."""
+        """Kill the remaining processes of the node, delete its control groups and its temporary directory."""
         if self._watcher is not None:
             self._watcher.cancel()
             with suppress(asyncio.CancelledError):
@@ -50,11 +53,11 @@ class CleanupGuard:
             return
         process.stdin.close()
         if await process.wait():
-            await asyncio.to_thread(cleanup.clean, self._mark, self._groups)
+            await asyncio.to_thread(cleanup.clean, self._mark, self._groups, self._temporary)
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", cleanup.__file__, self._mark, *self._groups),
+            *(sys.executable, "-I", "-S", cleanup.__file__, self._mark, self._temporary, *self._groups),
             stdin=asyncio.subprocess.PIPE,
             start_new_session=True,
         )

@@ -64,7 +64,10 @@ _log = get_logger("nodes")
 
 
 class ProcessRuntime:
-    """Runs containers as processes. `data` has the directories of Pods, logs and volumes; `images` the commands."""
+    """Runs containers as processes. `data` has the directories of Pods, logs and volumes; `images` the commands.
+
+    A `temporary` directory is deleted when the runtime ends, also if its process is killed.
+    """
 
     adopts = False
 
@@ -76,6 +79,7 @@ class ProcessRuntime:
         mode: Mode,
         server: tuple[str, int] | None = None,
         network: ClusterNetwork | None = None,
+        temporary: Path | None = None,
     ) -> None:
         self.mode: Mode = mode
         self.network = network
@@ -86,6 +90,7 @@ class ProcessRuntime:
         self._agent = agent
         self._images = images
         self._data = data
+        self._temporary = temporary
         self._reader = ApiReader(agent.client, self._source_changed)
         self._groups: NodeGroups | None = None
         self._memory: MemoryVolumes | None = None
@@ -111,14 +116,15 @@ class ProcessRuntime:
         )
 
     async def start(self) -> None:
-        """Watch the objects in volumes, and start the cleanup program if the kernel does not kill processes itself."""
+        """Watch the objects in volumes, and start the cleanup program if the kernel does not clean up everything."""
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         await self._reader.start()
         self.measurements.start()
         self._groups = NodeGroups.create(f"{NODE_GROUP_PREFIX}{self.mark}") if os.geteuid() == 0 else None
         self._launcher.groups = self._groups
-        if self.mode == "plain" or self._groups is not None:
-            self.guard = CleanupGuard(self.mark, self._groups.directories if self._groups is not None else [])
+        if self.mode == "plain" or self._groups is not None or self._temporary is not None:
+            groups = self._groups.directories if self._groups is not None else []
+            self.guard = CleanupGuard(self.mark, groups, self._temporary)
             await self.guard.start()
 
     async def close(self) -> None:
