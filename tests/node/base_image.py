@@ -6,20 +6,13 @@ Images come from no registry here. The base has Debian's Python and `python` on 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "steersman" / "real-node"
-REPOSITORY = Path(__file__).parents[2]
+from tests.node.commands import CACHE, REPOSITORY, run
+from tests.node.image_storage import Buildah, complete, is_cached
 
 PIP = "[global]\nno-index = true\nfind-links = /opt/wheels\ndisable-pip-version-check = true\n"
 """The configuration of pip in images: it uses only the packages in `/opt/wheels`."""
@@ -28,47 +21,6 @@ _SUITE = "bookworm"
 _PACKAGES = ("ca-certificates", "netbase", "tzdata", "python3", "python3-venv")
 _BUILD_PACKAGES = ("hatchling==1.27.0",)
 _REMOVED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "var/log")
-_BUILD_SECONDS = 1200
-_PART_PREFIX = ".building-"
-
-
-@dataclass(frozen=True)
-class Buildah:
-    """buildah with a storage below the cache, so that the storage of the host stays as it is."""
-
-    env: Mapping[str, str]
-
-    def __call__(self, *words: str | Path) -> str:
-        """Run buildah and return its output; a failure shows its messages."""
-        return run("buildah", *words, env=self.env)
-
-
-def run(*words: str | Path, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """Run a command and return its output; a failure shows its messages."""
-    done = subprocess.run(
-        [str(word) for word in words],
-        env=dict(env or os.environ),
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=_BUILD_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{words[0]} failed: {(done.stdout + done.stderr)[-4000:]}"
-    return done.stdout
-
-
-def buildah() -> Buildah:
-    """Return buildah, configured."""
-    assert shutil.which("buildah"), "apt-get install --no-install-recommends buildah"
-    home = CACHE / "containers"
-    home.mkdir(parents=True, exist_ok=True)
-    configuration = home / "storage.conf"
-    configuration.write_text(
-        f'[storage]\ndriver = "overlay"\nrunroot = "{home / "run"}"\ngraphroot = "{home / "graph"}"\n'
-    )
-    names = {"BUILDAH_ISOLATION": "chroot", "CONTAINERS_STORAGE_CONF": str(configuration)}
-    return Buildah({**os.environ, **names})
 
 
 def digest(*paths: Path, also: str = "") -> str:
@@ -80,27 +32,6 @@ def digest(*paths: Path, also: str = "") -> str:
             if "__pycache__" not in file.parts:
                 found.update(f"{file.relative_to(path.parent)}\0".encode() + file.read_bytes())
     return found.hexdigest()[:12]
-
-
-@contextmanager
-def exclusive() -> Iterator[None]:
-    """Prevent other test runs of this user from building at the same time; delete what a killed run has left."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        for part in CACHE.glob(f"{_PART_PREFIX}*"):
-            shutil.rmtree(part)
-        yield
-
-
-@contextmanager
-def complete(target: Path) -> Iterator[Path]:
-    """Yield a path beside `target`, which replaces it when the block has succeeded."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_PART_PREFIX) as directory:
-        part = Path(directory) / target.name
-        yield part
-        part.rename(target)
 
 
 def mirror() -> str:
@@ -116,12 +47,11 @@ def mirror() -> str:
 def debian_root(suite: str = _SUITE, packages: tuple[str, ...] = _PACKAGES) -> Path:
     """Return an archive with the files of a Debian system (three minutes, once)."""
     archive = CACHE / f"{suite}-{digest(also=repr((packages, _REMOVED)))}.tar"
-    if not archive.exists():
+    if not is_cached(archive):
         with complete(archive) as part:
             root = part.with_suffix(".root")
-            # What debootstrap mounts in the new system ends with the mount namespace.
-            command = ["unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(packages)}"]
-            run(*command, suite, root, mirror())
+            command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}"]
+            run(*command, suite, root, mirror(), isolated=True)
             for name in _REMOVED:
                 shutil.rmtree(root / name, ignore_errors=True)
             for name in ("var/log", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):
@@ -166,14 +96,14 @@ def wheels(python: str = "3.11") -> Path:
 
 
 def base_image(tool: Buildah) -> str:
-    """Return the name of the base image, which is built if the storage lacks it."""
+    """Return the name of the base image, which is built if the storage lacks it; the former one loses its name."""
     root, packages = debian_root(), wheels()
     name = f"localhost/steersman-python:{root.stem.rpartition('-')[2]}-{packages.name.rpartition('-')[2]}"
-    if tool("images", "--quiet", "--filter", f"reference={name}").strip():
-        return name
-    container = tool("from", "scratch").strip()
-    tool("add", "--quiet", container, root, "/")
-    tool("copy", "--quiet", container, packages, "/opt/wheels")
-    tool("config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin", "--cmd", "python", container)
-    tool("commit", "--quiet", "--rm", container, name)
+    if not tool.has(name):
+        container = tool("from", "scratch").strip()
+        tool("add", "--quiet", container, root, "/")
+        tool("copy", "--quiet", container, packages, "/opt/wheels")
+        tool("config", "--env", "PATH=/usr/local/bin:/usr/bin:/bin", "--cmd", "python", container)
+        tool("commit", "--quiet", "--rm", container, name)
+        tool.remove_other_tags(name)
     return name

@@ -10,7 +10,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tests.node.base_image import CACHE, buildah, complete, digest, exclusive, run
+from tests.node.base_image import digest
+from tests.node.commands import CACHE, run
+from tests.node.image_storage import buildah, exclusive, is_cached, save_image
 
 _RUNTIME_PACKAGE = "libc6"
 _REMOVED = ("doc", "man", "locale", "lintian")
@@ -47,11 +49,8 @@ def debian_image(name: str, program: str, *, packages: tuple[str, ...] = (), pro
     key = digest(Path(__file__), *programs, also=repr((name, program, versions)))
     archive = CACHE / f"debian-{label}-{key}.tar"
     with exclusive():
-        if not archive.exists():
+        if not is_cached(archive):
             _build(name, program, packages, programs, archive)
-            for old in CACHE.glob(f"debian-{label}-*.tar"):
-                if old != archive:
-                    old.unlink()
     return archive
 
 
@@ -78,5 +77,4 @@ def _build(name: str, program: str, packages: tuple[str, ...], programs: tuple[P
         tool("add", "--quiet", container, root, "/")
         tool("config", "--env", "PATH=/usr/bin:/bin", "--entrypoint", json.dumps([program]), container)
         tool("commit", "--quiet", "--rm", container, name)
-    with complete(archive) as part:
-        tool("push", "--quiet", name, f"docker-archive:{part}:{name}")
+    save_image(tool, name, archive)

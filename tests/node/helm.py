@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from steersman.testing.real_node import RealNode
-from tests.node.base_image import run
+from tests.node.commands import run
 from tests.node.installation import Package
 from tests.node.programs import tool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,8 +15,7 @@ from typing import Any
 from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY, run
-from tests.node.measurements import Measurements
+from tests.node.commands import REPOSITORY, run
 from tests.node.operator_images import OperatorImage
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
@@ -92,6 +91,8 @@ class Installed:
         self.name = name
         self.namespace = namespace
         self.since = since
+        self.available_after = 0.0
+        """Seconds from the installation until the Deployment was available and a replica led."""
 
     @property
     def user(self) -> str:
@@ -163,25 +164,34 @@ class Installed:
 
 
 @contextmanager
-def installed(node: RealNode, title: str, shipped: Package, measurements: Measurements) -> Iterator[Installed]:
-    """Install an operator in a namespace with the restricted policy, measure its start, and delete it at the end.
+def installed(node: RealNode, shipped: Package) -> Iterator[Installed]:
+    """Install an operator in a namespace with the restricted policy, and delete it at the end.
 
     Args:
         node: The cluster, which has the image of the operator.
-        title: The name of the operator in the rows of the measurements.
         shipped: The artefacts of the operator.
-        measurements: The measured values of the run.
     """
     began = time.time()
     node.kubectl("apply", "--server-side", "-f", str(shipped.install))
     node.kubectl("label", "namespace", shipped.namespace, RESTRICTED)
     found = Installed(node, shipped.name, shipped.namespace, since=began)
     found.wait_available()
-    measurements.seconds(f"{title}: apply of install.yaml until available", time.time() - began, 4)
-    process = found.process(found.leader())
-    measurements.seconds(f"{title}: start of the container until leader", found.led_since() - process.started, 1)
+    found.available_after = time.time() - began
     yield found
     node.kubectl("delete", "--wait=true", "-f", str(shipped.install), timeout=120)
+
+
+def check_rights(status: Mapping[str, str]) -> None:
+    """Fail if a process has rights on its machine.
+
+    Args:
+        status: The lines of `/proc/PID/status`.
+    """
+    assert status["Uid"].split() == ["65532"] * 4
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert int(status["CapEff"], 16) == 0
+    assert int(status["CapBnd"], 16) == 0
 
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:

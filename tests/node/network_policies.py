@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from steersman.documents import load_all
-from tests.node.base_image import REPOSITORY
+from tests.node.commands import REPOSITORY
 from tests.node.installation import Installed
 
 _LISTENS = "0A"

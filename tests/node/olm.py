@@ -11,7 +11,7 @@ from steersman.documents import load_all
 from steersman.testing.controlplane_process import Component
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY, run
+from tests.node.commands import REPOSITORY, run
 from tests.node.programs import module_directory, start_program, tool
 
 CSV = "clusterserviceversions.operators.coreos.com"

@@ -8,7 +8,9 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.node.base_image import CACHE, REPOSITORY, base_image, buildah, complete, digest, exclusive, lock_files, run
+from tests.node.base_image import base_image, digest, lock_files
+from tests.node.commands import CACHE, REPOSITORY, run
+from tests.node.image_storage import buildah, exclusive, is_cached, save_image
 
 
 @dataclass(frozen=True)
@@ -34,22 +36,19 @@ def operator_image(project: str, *, name: str = "") -> OperatorImage:
     sources += [directory / project, REPOSITORY / "src", REPOSITORY / "pyproject.toml", *lock_files()]
     archive = CACHE / f"{project}-{digest(*sources, Path(__file__).with_name('base_image.py'), also=full_name)}.tar"
     with exclusive():
-        if not archive.exists():
+        if not is_cached(archive):
             _build(directory, full_name, archive)
     return OperatorImage(full_name, archive, _bytes_above_base(archive))
 
 
 def _build(directory: Path, full_name: str, archive: Path) -> None:
-    """Build the image and write its archive; older archives of the project are deleted."""
+    """Build the image and write its archive."""
     tool = buildah()
+    tool.prune()
     base = base_image(tool)
     build = ["build", "--tool", "buildah", "--image", full_name, "--build-arg", f"PYTHON={base}"]
-    run(sys.executable, "-m", "steersman", *build, env=tool.env, cwd=directory)
-    with complete(archive) as part:
-        tool("push", "--quiet", full_name, f"docker-archive:{part}:{full_name}")
-    for old in CACHE.glob(f"{directory.name}-*.tar"):
-        if old != archive:
-            old.unlink()
+    run(sys.executable, "-m", "steersman", *build, env=tool.env, cwd=directory, isolated=True)
+    save_image(tool, full_name, archive)
 
 
 def _bytes_above_base(archive: Path) -> int:

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 from types import ModuleType
 
-from tests.node.base_image import REPOSITORY
+from tests.node.commands import REPOSITORY
 
 
 def operator_tests(project: str, module: str) -> ModuleType:

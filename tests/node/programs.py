@@ -10,7 +10,7 @@ from pathlib import Path
 from steersman.testing.controlplane_process import Component
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.programs import SEARCH_PATH
-from tests.node.base_image import run
+from tests.node.commands import run
 
 _TOOLS = Path(os.environ.get("STEERSMAN_TOOLS") or Path.home() / ".cache/steersman/tools")
 

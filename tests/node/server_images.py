@@ -12,18 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.node.base_image import (
-    CACHE,
-    PIP,
-    REPOSITORY,
-    Buildah,
-    buildah,
-    complete,
-    debian_root,
-    digest,
-    exclusive,
-    wheels,
-)
+from tests.node.base_image import PIP, debian_root, digest, wheels
+from tests.node.commands import CACHE, REPOSITORY
+from tests.node.image_storage import Buildah, buildah, exclusive, is_cached, save_image
 
 PYTHON_OF_SUITE = {"bookworm": "3.11", "trixie": "3.13", "sid": "3.14"}
 _APT = Path("/etc/apt/apt.conf.d")
@@ -60,8 +51,9 @@ def database_image(flavor: str, series: str, suite: str) -> ServerImage:
         packages = wheels(PYTHON_OF_SUITE[suite])
         name = f"docker.io/steersman/{flavor}:{series}"
         archive = CACHE / f"server-{flavor}-{series}-{digest(*sources, *_own(), also=packages.name)}.tar"
-        if not archive.exists():
+        if not is_cached(archive):
             tool = buildah()
+            tool.prune()
             _debian(tool, suite)
             pip = CACHE / "pip.conf"
             pip.write_text(PIP)
@@ -73,7 +65,7 @@ def database_image(flavor: str, series: str, suite: str) -> ServerImage:
                 with (context / "requirements.lock").open("a") as lock:
                     lock.write(f"# {packages.name}\n")
                 _build(tool, context, file, {"VERSION": series}, mounts, "", name)
-            _save(tool, name, archive, f"server-{flavor}-{series}-*.tar")
+            save_image(tool, name, archive)
     return ServerImage(name, archive)
 
 
@@ -83,15 +75,15 @@ def rocketmq_image(server: str, version: str) -> ServerImage:
     name = f"docker.io/library/rocketmq-{server}:{version}"
     with exclusive():
         archive = CACHE / f"server-rocketmq-{server}-{version}-{digest(directory, *_own())}.tar"
-        if not archive.exists():
-            tool = buildah()
+        if not is_cached(archive):
+            tool = buildah()  # Nothing is pruned, because the servers share the stage that compiles them.
             arguments = {"VERSION": version}
             for argument, packages in (("JAVA", _JAVA_PACKAGES), ("MAVEN", _MAVEN_PACKAGES)):
                 arguments[argument] = _with_packages(tool, argument.lower(), packages)
             _MAVEN.mkdir(exist_ok=True)
             mounts = {_MAVEN: "/root/.m2"}
             _build(tool, directory, directory / "Dockerfile", arguments, mounts, server, name)
-            _save(tool, name, archive, f"server-rocketmq-{server}-{version}-*.tar")
+            save_image(tool, name, archive)
     return ServerImage(name, archive)
 
 
@@ -118,19 +110,10 @@ def _build(
     tool(*words, context)
 
 
-def _save(tool: Buildah, name: str, archive: Path, former: str) -> None:
-    """Write the archive of an image, and delete former ones."""
-    with complete(archive) as part:
-        tool("push", "--quiet", name, f"docker-archive:{part}:{name}")
-    for old in CACHE.glob(former):
-        if old != archive:
-            old.unlink()
-
-
 def _debian(tool: Buildah, suite: str) -> str:
     """Return the name of the public image of a Debian release, after creating its stand-in."""
     name = f"docker.io/library/debian:{suite}-slim"
-    if not _exists(tool, name):
+    if not tool.has(name):
         container = tool("from", "scratch").strip()
         tool("add", "--quiet", container, debian_root(suite, ("ca-certificates",)), "/")
         tool("config", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", container)
@@ -141,7 +124,7 @@ def _debian(tool: Buildah, suite: str) -> str:
 def _with_packages(tool: Buildah, label: str, packages: tuple[str, ...]) -> str:
     """Return the name of an image of Debian with more packages."""
     name = f"localhost/steersman-{label}:{digest(also=repr(packages))}"
-    if not _exists(tool, name):
+    if not tool.has(name):
         container = tool("from", "--pull-never", _debian(tool, "bookworm")).strip()
         # Packages of Java create links in this directory, which the image lacks like all documentation.
         install = "mkdir -p /usr/share/man/man1 && apt-get update && apt-get install --yes --no-install-recommends"
@@ -149,7 +132,3 @@ def _with_packages(tool: Buildah, label: str, packages: tuple[str, ...]) -> str:
         tool("run", "--volume", f"{_APT}:{_APT}", container, "--", "sh", "-ec", script)
         tool("commit", "--quiet", "--rm", container, name)
     return name
-
-
-def _exists(tool: Buildah, name: str) -> bool:
-    return bool(tool("images", "--quiet", "--filter", f"reference={name}").strip())

@@ -9,7 +9,7 @@ import pytest
 from steersman.testing.real_node import RealNode, program_image
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY
+from tests.node.commands import REPOSITORY
 from tests.node.installation import Installed
 from tests.node.operator_images import operator_image
 

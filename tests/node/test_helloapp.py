@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.controlplane_cluster import KubectlError
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
-from tests.node.metrics_access import check_metrics_access
-from tests.node.network_policies import check_network_policies
-from tests.node.operator_images import OperatorImage, operator_image
+from tests.node.operator_images import operator_image
 
 pytestmark = pytest.mark.node
 
@@ -27,19 +24,10 @@ def _app(name: str, size: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def image(node: RealNode, measurements: Measurements) -> OperatorImage:
-    found = operator_image("helloapp")
-    node.import_images(found.archive)
-    measurements.megabytes("HelloApp: image above its base", found.bytes_above_base, 60)
-    return found
-
-
-@pytest.fixture(scope="module")
-def operator(
-    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
-) -> Iterator[Installed]:
-    shipped = package("helloapp", tmp_path_factory.mktemp("helloapp"), image)
-    with installed(node, "HelloApp", shipped, measurements) as found:
+def operator(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    image = operator_image("helloapp")
+    node.import_images(image.archive)
+    with installed(node, package("helloapp", tmp_path_factory.mktemp("helloapp"), image)) as found:
         yield found
 
 
@@ -58,30 +46,6 @@ def test_an_application_becomes_a_deployment_whose_pods_run(
     node.wait(_KIND, "web", lambda app: app["status"].get("readyReplicas") == 1, namespace=namespace, within=60)
     node.delete(_KIND, "web", namespace=namespace, wait=True)
     node.wait("deployment", "web", "deleted", namespace=namespace)
-
-
-def test_the_process_has_no_rights_on_its_machine(operator: Installed, measurements: Measurements) -> None:
-    pod = operator.leader()
-    process = operator.process(pod)
-    assert process.status["Uid"].split() == ["65532"] * 4
-    assert process.status["NoNewPrivs"] == "1"
-    assert process.status["Seccomp"] == "2"
-    assert int(process.status["CapEff"], 16) == 0
-    assert int(process.status["CapBnd"], 16) == 0
-    write = ["python", "-c", "open('/file', 'w')"]
-    with pytest.raises(KubectlError, match="Read-only file system"):
-        operator.node.kubectl("exec", f"--namespace={operator.namespace}", pod["metadata"]["name"], "--", *write)
-    measurements.megabytes("HelloApp: resident memory of the idle operator", process.rss_bytes, 50)
-
-
-def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
-    check_network_policies(operator, "helloapp")
-
-
-def test_metrics_are_for_those_who_may_read_them(
-    node: RealNode, operator: Installed, image: OperatorImage, namespace: str
-) -> None:
-    check_metrics_access(node, operator, image, namespace)
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:

@@ -69,6 +69,7 @@ def test_the_host_is_as_before_while_a_node_runs(cluster: Cluster) -> None:
     assert "steersman" not in host["/run/netns"] + host["/var/lib/cni"]
 
 
+@pytest.mark.gate
 def test_a_node_ends_with_its_killed_owner_and_leaves_nothing() -> None:
     before = _host()
     owner, facts = _start()

@@ -12,7 +12,7 @@ from steersman.documents import load_all
 from steersman.pki import Authority
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY
+from tests.node.commands import REPOSITORY
 from tests.node.installation import Installed, Package, package
 from tests.node.monitoring import NAMESPACE, RULES, Monitoring, install_definitions
 from tests.node.operator_images import operator_image

@@ -9,11 +9,9 @@ import pytest
 
 from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
-from tests.node.base_image import REPOSITORY
-from tests.node.installation import Installed, installed, package
+from tests.node.commands import REPOSITORY
+from tests.node.installation import Installed, check_rights, installed, package
 from tests.node.measurements import Measurements
-from tests.node.metrics_access import check_metrics_access
-from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
@@ -74,17 +72,15 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
     found = operator_image("mysqlcluster")
     server = database_image("mariadb", "11.8", "trixie")
     node.import_images(found.archive, server.archive)
-    measurements.megabytes("MySQLCluster: image above its base", found.bytes_above_base)
     measurements.megabytes("MySQLCluster: image of MariaDB 11.8 with the agent, uncompressed", server.bytes)
     return found
 
 
 @pytest.fixture(scope="module")
 def operator(
-    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
-    shipped = package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)
-    with installed(node, "MySQLCluster", shipped, measurements) as found:
+    with installed(node, package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)) as found:
         yield found
 
 
@@ -124,25 +120,11 @@ def test_the_processes_have_no_rights_on_their_machine(
 ) -> None:
     process = operator.process(operator.leader())
     member = _server_process(node, database.wait_healthy()["primary"])
-    for status in (process.status, member):
-        assert status["Uid"].split() == ["65532"] * 4
-        assert status["NoNewPrivs"] == "1"
-        assert status["Seccomp"] == "2"
-        assert int(status["CapEff"], 16) == 0
-        assert int(status["CapBnd"], 16) == 0
+    check_rights(process.status)
+    check_rights(member)
     measurements.megabytes("MySQLCluster: resident memory of the operator with two clusters", process.rss_bytes, 50)
     rss = int(member["VmRSS"].split()[0]) * 1024
     measurements.megabytes("MySQLCluster: resident memory of the MariaDB server of the primary", rss)
-
-
-def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
-    check_network_policies(operator, "mysqlcluster")
-
-
-def test_metrics_are_for_those_who_may_read_them(
-    node: RealNode, operator: Installed, image: OperatorImage, namespace: str
-) -> None:
-    check_metrics_access(node, operator, image, namespace)
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:

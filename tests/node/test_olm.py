@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from tests.node.installation import Installed
 from tests.node.measurements import Measurements
 from tests.node.olm import CSV, SUBSCRIPTION, Catalog, LifecycleManager, subscription
 from tests.node.operator_images import operator_image
+from tests.node.subjects import SUBJECTS, Subject
 
 pytestmark = [pytest.mark.node, pytest.mark.slow]
 
@@ -22,76 +22,8 @@ _WITHIN = 150.0
 """Seconds until OLM has installed or replaced a version on a busy machine."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """An operator, one of its objects, and a change of this object."""
-
-    title: str
-    project: str
-    package: str
-    kind: str
-    object: dict[str, Any]
-    change: dict[str, Any]
-    injects: bool = False
-    """Whether the object injects a container into Pods with the label `app: injected`."""
-
-    @property
-    def namespace(self) -> str:
-        return f"{self.project}-by-olm"
-
-
-def _object(api: str, kind: str, **spec: Any) -> dict[str, Any]:
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
-
-
-_SUBJECTS = (
-    Subject(
-        "HelloApp",
-        "helloapp",
-        "demo-operator",
-        "helloapps.apps.anupam.com",
-        _object("apps.anupam.com/v1", "HelloApp", image=PAUSE_IMAGE, size=1),
-        {"size": 2},
-    ),
-    Subject(
-        "ConfigMonitor",
-        "configmonitor",
-        "configmonitor",
-        "configmonitors.magalix.com",
-        _object("magalix.com/v1", "ConfigMonitor", configMap="settings", podSelector={"app": "web"}),
-        {"configMap": "other-settings"},
-    ),
-    Subject(
-        "SidecarSet",
-        "sidecarset",
-        "sidecarset",
-        "sidecarsets.apps.kruise.io",
-        _object(
-            "apps.kruise.io/v1alpha1",
-            "SidecarSet",
-            selector={"matchLabels": {"app": "injected"}},
-            containers=[{"name": "sidecar", "image": PAUSE_IMAGE}],
-        ),
-        {"selector": {"matchLabels": {"app": "injected", "tier": "web"}}},
-        injects=True,
-    ),
-    Subject(
-        "MySQLCluster",
-        "mysqlcluster",
-        "mysqlcluster",
-        "mysqlclusters.database.example.com",
-        _object("database.example.com/v1alpha1", "MySQLCluster", version="11.8", size=1),
-        {"size": 2},
-    ),
-    Subject(
-        "RocketMQ",
-        "rocketmq",
-        "rocketmq",
-        "nameservices.rocketmq.daocloud.io",
-        _object("rocketmq.daocloud.io/v1", "NameService", nameServiceImage="rocketmq-nameserver:5.5.0", size=1),
-        {"size": 2},
-    ),
-)
+def _namespace(subject: Subject) -> str:
+    return f"{subject.project}-by-olm"
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +33,16 @@ def olm(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Li
     found.close()
 
 
-@pytest.fixture(params=_SUBJECTS, ids=lambda subject: subject.project)
+@pytest.fixture(params=SUBJECTS, ids=lambda subject: subject.project)
 def subject(request: pytest.FixtureRequest, node: RealNode) -> Iterator[Subject]:
     found: Subject = request.param
     image = operator_image(found.project)
     node.import_images(image.archive)
     containerd = ["ctr", f"--address={node.at.runtime_socket}", "--namespace=k8s.io"]
     node.inside(*containerd, "images", "tag", image.name, image.name.replace(":0.1.0", ":0.2.0"))
-    node.create_namespace(found.namespace)
+    node.create_namespace(_namespace(found))
     yield found
-    node.kubectl("delete", "namespace", found.namespace, "--wait=true", timeout=120)
+    node.kubectl("delete", "namespace", _namespace(found), "--wait=true", timeout=120)
 
 
 @pytest.fixture
@@ -121,15 +53,6 @@ def catalog(node: RealNode, olm: LifecycleManager, subject: Subject, tmp_path: P
     node.kubectl("delete", "crd", *found.definitions("0.1.0"), "--ignore-not-found", timeout=120)
 
 
-def _follows(node: RealNode, subject: Subject) -> None:
-    """Wait until the operator has seen the newest version of the object."""
-
-    def observed(found: dict[str, Any]) -> bool:
-        return found.get("status", {}).get("observedGeneration") == found["metadata"]["generation"]
-
-    node.wait(subject.kind, "web", observed, namespace=subject.namespace, within=90)
-
-
 def _containers(node: RealNode, subject: Subject) -> list[str]:
     """Return the containers of a Pod that passes admission and is not stored."""
     pod = {
@@ -138,20 +61,20 @@ def _containers(node: RealNode, subject: Subject) -> list[str]:
         "metadata": {"name": "never-stored", "labels": {"app": "injected", "tier": "web"}},
         "spec": {"containers": [{"name": "main", "image": PAUSE_IMAGE}]},
     }
-    created = node.call("POST", f"/api/v1/namespaces/{subject.namespace}/pods?dryRun=All", pod)
+    created = node.call("POST", f"/api/v1/namespaces/{_namespace(subject)}/pods?dryRun=All", pod)
     return [one["name"] for one in created["spec"]["containers"]]
 
 
 def _webhooks(node: RealNode, subject: Subject) -> list[str]:
     kinds = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
-    selector = f"olm.owner.namespace={subject.namespace}"
+    selector = f"olm.owner.namespace={_namespace(subject)}"
     return [one["metadata"]["name"] for kind in kinds for one in node.list(kind, labels=selector)]
 
 
 def test_a_subscription_installs_upgrades_and_uninstalls_the_operator(
     node: RealNode, subject: Subject, catalog: Catalog, measurements: Measurements
 ) -> None:
-    package, namespace = subject.package, subject.namespace
+    package, namespace = subject.package, _namespace(subject)
     operator = Installed(node, package, namespace, since=time.time())
 
     def succeeded(version: str) -> None:
@@ -166,8 +89,8 @@ def test_a_subscription_installs_upgrades_and_uninstalls_the_operator(
     succeeded("0.1.0")
     measurements.seconds(f"{subject.title}: Subscription of OLM until the version succeeded", time.time() - began)
     operator.wait_available()
-    eventually(lambda: node.apply(subject.object, namespace=namespace), within=60, what="an object that is admitted")
-    _follows(node, subject)
+    subject.create(node, namespace)
+    subject.wait_observed(node, namespace)
     if subject.injects:
         eventually(
             lambda: _containers(node, subject) == ["main", "sidecar"], within=30, what="a Pod with the container"
@@ -187,12 +110,8 @@ def test_a_subscription_installs_upgrades_and_uninstalls_the_operator(
         what="only a Pod of the new version",
     )
     # OLM has replaced the certificate of the webhooks, too, and the kubelet updates the mounted Secret with a delay.
-    eventually(
-        lambda: node.patch(subject.kind, "web", {"spec": subject.change}, namespace=namespace),
-        within=90,
-        what="a change that is admitted",
-    )
-    _follows(node, subject)
+    subject.alter(node, namespace)
+    subject.wait_observed(node, namespace)
     if subject.injects:
         assert _containers(node, subject) == ["main", "sidecar"]
     operator.check_log()

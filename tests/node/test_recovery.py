@@ -48,7 +48,7 @@ def operator(node: RealNode, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     image = operator_image("helloapp")
     node.import_images(image.archive)
     shipped = package("helloapp", tmp_path_factory.mktemp("recovery"), image)
-    with installed(node, "HelloApp", shipped, Measurements()) as found:
+    with installed(node, shipped) as found:
         yield found
 
 
@@ -98,6 +98,7 @@ def _limit_memory(operator: Installed) -> None:
     operator.wait_available()
 
 
+@pytest.mark.gate
 def test_another_pod_leads_when_the_leaders_pod_is_deleted(
     node: RealNode, operator: Installed, changes: Changes, measurements: Measurements
 ) -> None:
@@ -109,6 +110,7 @@ def test_another_pod_leads_when_the_leaders_pod_is_deleted(
     operator.wait_available()
 
 
+@pytest.mark.gate
 def test_a_killed_leader_leads_again_after_its_restart(
     node: RealNode, operator: Installed, changes: Changes, measurements: Measurements
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_standby_leads_when_the_leader_is_killed_and_its_pod_does_not_return(
     pair.wait_available()
 
 
+@pytest.mark.gate
 def test_a_standby_leads_when_the_leader_hangs_and_the_deposed_leader_writes_nothing(
     node: RealNode, pair: Installed, changes: Changes, measurements: Measurements
 ) -> None:

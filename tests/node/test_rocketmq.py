@@ -12,11 +12,9 @@ import pytest
 from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
-from tests.node.base_image import REPOSITORY
-from tests.node.installation import Installed, installed, package
+from tests.node.commands import REPOSITORY
+from tests.node.installation import Installed, check_rights, installed, package
 from tests.node.measurements import Measurements
-from tests.node.metrics_access import check_metrics_access
-from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import OperatorImage, operator_image
 from tests.node.operator_tests import operator_tests
 from tests.node.pod_network import PodNetwork
@@ -104,17 +102,15 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
     found = operator_image("rocketmq")
     images = [rocketmq_image(server, _VERSION) for server in _SERVERS]
     node.import_images(found.archive, *(one.archive for one in images))
-    measurements.megabytes("RocketMQ: image above its base", found.bytes_above_base, 60)
     measurements.megabytes("RocketMQ: image of the broker with Java, uncompressed", images[1].bytes)
     return found
 
 
 @pytest.fixture(scope="module")
 def operator(
-    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory, measurements: Measurements
+    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
-    shipped = package("rocketmq", tmp_path_factory.mktemp("rocketmq"), image)
-    with installed(node, "RocketMQ", shipped, measurements) as found:
+    with installed(node, package("rocketmq", tmp_path_factory.mktemp("rocketmq"), image)) as found:
         yield found
 
 
@@ -159,16 +155,13 @@ def test_the_servers_have_no_rights_and_fit_their_limits(
     largest = 0
     for pod in node.list("pods", labels=_BROKER_PODS):
         process = operator.process(pod)
-        assert process.status["Uid"].split() == ["65532"] * 4
-        assert process.status["NoNewPrivs"] == "1"
-        assert process.status["Seccomp"] == "2"
-        assert int(process.status["CapEff"], 16) == 0
+        check_rights(process.status)
         (container,) = pod["status"]["containerStatuses"]
         assert container.get("lastState", {}).get("terminated", {}).get("reason") != "OOMKilled"
         largest = max(largest, process.anonymous_bytes)
     measurements.megabytes(f"RocketMQ: anonymous memory of the largest broker in mode {mode}, limit 1074 MB", largest)
     leader = operator.process(operator.leader())
-    assert leader.status["Uid"].split() == ["65532"] * 4
+    check_rights(leader.status)
     measurements.megabytes("RocketMQ: resident memory of the operator", leader.rss_bytes, 50)
 
 
@@ -187,16 +180,6 @@ def test_a_console_connects_to_the_name_servers_and_answers_at_its_service(tier:
         with pytest.raises(TimeoutError):  # an open connection on which the server waits for a request
             connection.recv(1)
     tier.cluster.delete(_CONSOLES, "mq", wait=True)
-
-
-def test_metrics_are_for_those_who_may_read_them(
-    node: RealNode, operator: Installed, image: OperatorImage, namespace: str
-) -> None:
-    check_metrics_access(node, operator, image, namespace)
-
-
-def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
-    check_network_policies(operator, "rocketmq")
 
 
 def test_the_page_shows_the_brokers(node: RealNode, operator: Installed, tier: NodeTier, routes: Any) -> None:

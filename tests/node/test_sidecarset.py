@@ -9,7 +9,6 @@ from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.installation import Installed, installed, package
 from tests.node.measurements import Measurements
-from tests.node.network_policies import check_network_policies
 from tests.node.operator_images import operator_image
 from tests.node.pod_creations import SIDECAR_SET, WEBHOOK_SECONDS, Creations, injected_pod
 
@@ -22,9 +21,9 @@ def operator(
 ) -> Iterator[Installed]:
     image = operator_image("sidecarset")
     node.import_images(image.archive)
-    measurements.megabytes("SidecarSet: image above its base", image.bytes_above_base, 60)
     shipped = package("sidecarset", tmp_path_factory.mktemp("sidecarset"), image, "--replicas=2")
-    with installed(node, "SidecarSet, two replicas", shipped, measurements) as found:
+    with installed(node, shipped) as found:
+        measurements.seconds("SidecarSet, two replicas: apply of install.yaml until available", found.available_after)
         # The webhooks answer when the operator has put its authority into their configurations.
         eventually(lambda: node.apply(SIDECAR_SET), within=60, what="a SidecarSet that its webhooks admit")
         yield found
@@ -47,10 +46,7 @@ def test_a_pod_runs_with_its_injected_container(node: RealNode, operator: Instal
     node.delete("pod", "web", namespace=namespace, wait=True)
 
 
-def test_network_policies_select_the_pods_and_open_their_ports(operator: Installed) -> None:
-    check_network_policies(operator, "sidecarset")
-
-
+@pytest.mark.gate
 def test_a_rolling_restart_refuses_no_pod(
     node: RealNode, operator: Installed, namespace: str, measurements: Measurements
 ) -> None:
@@ -130,6 +126,7 @@ def test_a_replica_that_hangs_costs_at_most_one_timeout(
     measurements.seconds("SidecarSet: longest creation of a Pod while a replica hangs", longest, WEBHOOK_SECONDS)
 
 
+@pytest.mark.gate
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
     """The last test of the module: it judges all that the others did."""
     operator.check_log()
