@@ -16,6 +16,7 @@ from steersman.documents import load_all
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.commands import REPOSITORY, run
+from tests.node.containerd import ctr
 from tests.node.operator_images import OperatorImage
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
@@ -125,10 +126,8 @@ class Installed:
     def process(self, pod: dict[str, Any]) -> Process:
         """Return the first process of the Pod's only container."""
         container = pod["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-        tasks = self.node.inside(
-            "ctr", f"--address={self.node.at.runtime_socket}", "--namespace=k8s.io", "tasks", "list"
-        )
-        (pid,) = [int(line.split()[1]) for line in tasks.splitlines() if line.startswith(container)]
+        tasks = ctr(self.node, "tasks", "list").splitlines()
+        (pid,) = [int(line.split()[1]) for line in tasks if line.startswith(container)]
         lines = self.node.inside("cat", f"/proc/{pid}/status").splitlines()
         ticks = int(self.node.inside("cat", f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
         booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,10 +73,11 @@ def test_a_killed_build_leaves_no_mounts_and_no_processes(storage: Buildah, tmp_
     before = Path("/proc/self/mountinfo").read_text()
     command = [sys.executable, "-c", _OWNER, str(storage.home), str(root), str(shared)]
     with subprocess.Popen(command, cwd=REPOSITORY) as owner:
-        eventually((shared / "started").exists, within=60, what="a command in the container")
-        assert Path("/proc/self/mountinfo").read_text() == before
-        os.kill(owner.pid, signal.SIGKILL)
-        owner.wait()
+        try:
+            eventually((shared / "started").exists, within=60, what="a command in the container")
+            assert Path("/proc/self/mountinfo").read_text() == before
+        finally:
+            owner.kill()
     eventually(lambda: not _commands_with(str(shared)), within=30, what="the end of the processes")
     assert Path("/proc/self/mountinfo").read_text() == before
     storage.prune()

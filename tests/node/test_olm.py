@@ -10,6 +10,7 @@ import pytest
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 from steersman.testing.waiting import eventually
+from tests.node.containerd import tag_image
 from tests.node.installation import Installed
 from tests.node.measurements import Measurements
 from tests.node.olm import CSV, SUBSCRIPTION, Catalog, LifecycleManager, subscription
@@ -38,8 +39,7 @@ def subject(request: pytest.FixtureRequest, node: RealNode) -> Iterator[Subject]
     found: Subject = request.param
     image = operator_image(found.project)
     node.import_images(image.archive)
-    containerd = ["ctr", f"--address={node.at.runtime_socket}", "--namespace=k8s.io"]
-    node.inside(*containerd, "images", "tag", image.name, image.name.replace(":0.1.0", ":0.2.0"))
+    tag_image(node, image.name, image.name.replace(":0.1.0", ":0.2.0"))
     node.create_namespace(_namespace(found))
     yield found
     node.kubectl("delete", "namespace", _namespace(found), "--wait=true", timeout=120)
