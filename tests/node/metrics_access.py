@@ -26,15 +26,14 @@ def check_metrics_access(node: RealNode, operator: Installed, image: OperatorIma
     """Check that only accounts with the role read the metrics; the operator asks the API server (TokenReview)."""
     wait = ["python", "-c", "import signal; signal.pause()"]
     container = {"name": "client", "image": image.name, "imagePullPolicy": "Never", "command": wait}
-    node.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "client"},
-            "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-        },
-        namespace=namespace,
-    )
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "client"},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    # An operator with webhooks for Pods needs a moment until the API server trusts its new authority.
+    eventually(lambda: node.apply(pod, namespace=namespace), within=60, what="a Pod that is admitted")
     accounts: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in ("reader", "other")
     ]
