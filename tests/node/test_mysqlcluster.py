@@ -77,9 +77,7 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
 
 
 @pytest.fixture(scope="module")
-def operator(
-    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
+def operator(node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with installed(node, package("mysqlcluster", tmp_path_factory.mktemp("mysqlcluster"), image)) as found:
         yield found
 

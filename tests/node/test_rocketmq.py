@@ -107,9 +107,7 @@ def image(node: RealNode, measurements: Measurements) -> OperatorImage:
 
 
 @pytest.fixture(scope="module")
-def operator(
-    node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installed]:
+def operator(node: RealNode, image: OperatorImage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     with installed(node, package("rocketmq", tmp_path_factory.mktemp("rocketmq"), image)) as found:
         yield found
 
