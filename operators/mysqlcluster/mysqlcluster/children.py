@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +37,7 @@ from steersman.k8s import (
 
 from mysqlcluster import names, pod_security
 from mysqlcluster.desired import Desired
+from mysqlcluster.settings_text import settings_text
 
 __all__ = [
     "FOLLOWED_SPEC",
@@ -104,8 +104,7 @@ def config_map(want: Desired, size: int, spec: str = "") -> ConfigMap:
         spec: The spec in force as JSON; the operator continues with it if a later spec is invalid.
     """
     files = {
-        f"{member}.json": json.dumps(agent_settings(want, member), sort_keys=True, indent=1)
-        for member in names.members(want.key.name, size)
+        f"{member}.json": settings_text(agent_settings(want, member)) for member in names.members(want.key.name, size)
     }
     kept = {FOLLOWED_SPEC: spec} if spec else {}
     return ConfigMap(metadata=_metadata(want, names.config_name(want.key.name)), data={**files, **kept})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any, NamedTuple
 
 from steersman import LabelSelector, ObjectMeta, Quantity
@@ -36,6 +35,7 @@ from mysqlcluster import names, pod_security
 from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import BackupTarget, PvcTarget
 from mysqlcluster.credentials import FORMER_TOKEN, NEXT_TOKEN, TOKEN
 from mysqlcluster.desired import Desired
+from mysqlcluster.settings_text import settings_text
 
 __all__ = ["Place", "claim", "claim_name", "config_map", "service", "stateful_set"]
 
@@ -111,7 +111,7 @@ def config_map(want: Desired, archive: Place | None, source: Place | None) -> Co
         "archive": _archive("archive", archive) if archive else None,
         "source": _archive("source", source) if source else None,
     }
-    return ConfigMap(metadata=_metadata(want), data={"archiver.json": json.dumps(settings, sort_keys=True, indent=1)})
+    return ConfigMap(metadata=_metadata(want), data={"archiver.json": settings_text(settings)})
 
 
 def service(want: Desired) -> Service:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,8 +25,11 @@ __all__ = ["Connector"]
 ConnectionFactory = Callable[[asyncio.Transport, TlsLayer | None], Connection]
 """Creates the connection for the protocol that ALPN selected."""
 
+TlsFactory = Callable[[], TlsLayer]
+"""Creates the TLS of a connection, of about 50 KB: only when the server has accepted the TCP connection."""
 
-async def _connect(host: str, port: int, tls: TlsLayer | None, make: ConnectionFactory) -> Connection:
+
+async def _connect(host: str, port: int, tls: TlsFactory | None, make: ConnectionFactory) -> Connection:
     """Connect and complete the TLS handshake. Raises OSError (`ssl.SSLError` is one) and ValueError."""
     loop = asyncio.get_running_loop()
     transport, handshake = await loop.create_connection(lambda: _HandshakeProtocol(tls, make), host, port)
@@ -34,6 +38,9 @@ async def _connect(host: str, port: int, tls: TlsLayer | None, make: ConnectionF
     except BaseException:
         transport.abort()
         raise
+    finally:
+        # The exception of the future refers to this frame, which the garbage collector would have to find.
+        del handshake
 
 
 _CLOSED_EARLY: Final = "the server closed the connection during the handshake"
@@ -42,17 +49,23 @@ _CLOSED_EARLY: Final = "the server closed the connection during the handshake"
 class _HandshakeProtocol(asyncio.BufferedProtocol):
     """Owns the socket until the TLS handshake has selected the protocol."""
 
-    def __init__(self, tls: TlsLayer | None, make: ConnectionFactory) -> None:
+    def __init__(self, make_tls: TlsFactory | None, make: ConnectionFactory) -> None:
         self._receive_buffer = receive_buffer()
-        self._tls = tls
+        self._make_tls = make_tls
+        self._tls: TlsLayer | None = None
         self._make = make
         self._transport: Any = None
         self.done: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        if self._tls is None:
+        if self._make_tls is None:
             self._finish()
+            return
+        try:
+            self._tls = self._make_tls()
+        except ValueError as problem:  # the host name of the server is not valid
+            self.done.set_exception(problem.with_traceback(None))
         else:
             self._continue_handshake(self._tls, b"")
 
@@ -69,7 +82,7 @@ class _HandshakeProtocol(asyncio.BufferedProtocol):
         except (ssl.SSLError, ValueError) as problem:
             handshake_done = False
             if not self.done.done():
-                self.done.set_exception(problem)
+                self.done.set_exception(problem.with_traceback(None))  # whose frames refer to this object
         if records := tls.to_send():
             self._transport.write(records)
         if handshake_done:
@@ -109,6 +122,7 @@ class Connector:
         self.tls = parts.scheme == "https"
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if self.tls else 80)
+        self._server_name = config.tls.server_name or self._host
         self._http2 = http2
         self._certificate: ClientCertificate | None = None
         self._context: ssl.SSLContext | None = None
@@ -130,7 +144,7 @@ class Connector:
             ) from None
         try:
             async with asyncio.timeout(limit):
-                tls = None if context is None else TlsLayer(context, self._config.tls.server_name or self._host)
+                tls = None if context is None else partial(TlsLayer, context, self._server_name)
                 return await _connect(self._host, self._port, tls, make)
         except TimeoutError:
             raise ConnectError(f"cannot connect: no response within {limit:g} s") from None

@@ -148,7 +148,11 @@ class ConnectionPool:
         await asyncio.wait([connecting])
         if connecting.cancelled():
             raise TransportError(CLOSED)
-        connection = connecting.result()
+        try:
+            connection = connecting.result()
+        finally:
+            # The exception of the task refers to this frame, which the garbage collector would have to find.
+            del connecting
         left = isinstance(connection, Http2Connection) and not connection.usable and not connection.busy
         if left and connection.generation == self._generation:
             raise ConnectError("cannot connect: the server closed the connection before anything was sent")
