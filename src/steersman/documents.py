@@ -253,7 +253,7 @@ class _Reader:
                 self._count(1, event)
                 self._add(self._scalar(event), event.anchor, 1, 0, event)
             elif kind is MappingStartEvent or kind is SequenceStartEvent:
-                self._open(event, kind is MappingStartEvent)
+                self._open(event, mapping=kind is MappingStartEvent)
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 self._close()
             elif kind is AliasEvent:
@@ -275,7 +275,7 @@ class _Reader:
             aliasing = "document contains excessive aliasing"
             self._fail(aliasing if values > 1 else f"more than {self._limits.values} values", event)
 
-    def _open(self, event: Any, mapping: bool) -> None:
+    def _open(self, event: Any, *, mapping: bool) -> None:
         tag = event.tag
         if tag and tag != "!" and tag not in (_MAPPINGS if mapping else _SEQUENCES):
             self._fail(f"unknown tag {tag!r} of a {'mapping' if mapping else 'sequence'}", event)

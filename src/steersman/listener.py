@@ -93,7 +93,7 @@ class Acceptor:
         except OSError:  # the process has run out of file descriptors
             self._pause(listening, self._loop.call_later(_RETRY_SECONDS, self._resume, listening))
             return
-        accepted.setblocking(False)
+        accepted.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
         self._accepted(listening, accepted)
 
 
@@ -295,7 +295,7 @@ async def listening_sockets(host: str, port: int) -> list[socket.socket]:
             for other in made:
                 other.close()
             raise
-        one.setblocking(False)
+        one.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
         made.append(one)
     if not made:
         raise problem

@@ -32,7 +32,7 @@ def taken(obj):
     whole = [line, line + b"\n", *(cut_at(line + b"\n", size, before) for size in CHUNKS for before in (0, 100))]
     for given_line in whole:
         for splice in (False, True):
-            event, found, pieces, so = parse_event(given_line, splice)
+            event, found, pieces, so = parse_event(given_line, splice=splice)
             assert (event, found_of(found), so) == ("ADDED", found_of(meta), guessed)
             assert (bytes(pieces), len(pieces)) == (body, len(body))
     return meta.name, json.loads(body), guessed
@@ -98,7 +98,7 @@ def test_a_long_object_of_a_list_is_kept_as_one_of_a_watch(size, transform):
         store.declare("length", lambda found: str(len(found.data["x"])))
     applied.apply(*parse_event(line))
     staged.begin()
-    event, meta, body, guessed = parse_event(line, True)
+    event, meta, body, guessed = parse_event(line, splice=True)
     assert isinstance(body, Spliced)
     staged.stage(event, meta, body, guessed)
     assert [change.type for change in staged.commit()] == ["add"]
@@ -188,7 +188,7 @@ def test_what_has_come_in_pieces_is_kept_in_pieces():
     first, short, second = [found for chunk in chunks for found in splitter.feed(chunk)]
     assert short == b"{}\n"
     for long, pieces in ((first, chunks[:3]), (second, chunks[2:])):
-        body = parse_event(long, True)[2]
+        body = parse_event(long, splice=True)[2]
         assert {id(memoryview(piece).obj) for piece in body.pieces} == set(map(id, pieces))
         assert json.loads(bytes(body)) == {"metadata": {"name": "n"}, "d": TAIL * 4}
 

@@ -145,7 +145,7 @@ def test_the_progress_line_has_the_rate_and_the_coverage() -> None:
     assert result.reference is not None
     result.reference.trace.writes = [SimpleNamespace()] * 3  # type: ignore[list-item]
     result.cover(Plan.read("crash-after:W1+hold:E2"))
-    line = ProgressLine(True, lambda: next(times)).text(result, 0.25)
+    line = ProgressLine(lambda: next(times), shown=True).text(result, 0.25)
     assert line == "[######..................]  25% 20 runs, 5.0/s, 1/3 writes, 1/0 events"
 
 

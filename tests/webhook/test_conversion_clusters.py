@@ -228,7 +228,7 @@ class TestMigration:
 
         async def go(show):
             async with cluster.client() as client:
-                return await rooms.migrate(client, self.NAME, 2, False, False, tmp_path, show)
+                return await rooms.migrate(client, self.NAME, 2, tmp_path, show, dry_run=False, restart=False)
 
         with pytest.raises(StopError):
             asyncio.run(go(stop))

@@ -366,10 +366,10 @@ class Cache:
         if known is None:
             if len(self._informers_by_read) >= MAX_REMEMBERED_READS:
                 self._informers_by_read.clear()
-            known = self._informers_by_read[question] = self._find_informers(info, whole, namespace, labels)
+            known = self._informers_by_read[question] = self._find_informers(info, namespace, labels, whole=whole)
         return known
 
-    def _find_informers(self, info: ResourceInfo, whole: bool, namespace: str | None, labels: str) -> list[Informer]:
+    def _find_informers(self, info: ResourceInfo, namespace: str | None, labels: str, *, whole: bool) -> list[Informer]:
         """Return the informer of all objects, or else those with the closest scopes."""
         informers = self._by_kind.get(info.gvk, ())
         covering = [i for i in informers if not namespace or i.scope.namespace in (None, namespace)]
@@ -430,7 +430,7 @@ class _Observer:
         for informer in self._informers.get((info.group, info.plural), ()):
             namespace = informer.scope.namespace
             if namespace is None or namespace == key[0]:
-                ended.append(informer.writes.begin(key, verb == "delete"))
+                ended.append(informer.writes.begin(key, delete=verb == "delete"))
         return ended
 
 

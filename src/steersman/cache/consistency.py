@@ -47,7 +47,7 @@ class OwnWrites:
         self.tracks_events = False
         """Whether `event_received` has anything to do; read for every event."""
 
-    def begin(self, key: Key, delete: bool = False) -> WriteEnded:
+    def begin(self, key: Key, *, delete: bool = False) -> WriteEnded:
         """Track a write from before its request is sent.
 
         The caller passes the outcome of the write to the returned function, or `None` if the outcome is unknown. The

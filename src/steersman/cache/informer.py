@@ -321,7 +321,7 @@ class Informer:
         try:
             for line in lines:
                 taken += 1
-                event = parse_event(line, True)
+                event = parse_event(line, splice=True)
                 if event[0] == "BOOKMARK":
                     if ends_initial_events(line):
                         return InitialEventsEnd(event[1].resource_version, lines[taken:])

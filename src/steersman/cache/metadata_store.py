@@ -46,11 +46,11 @@ class MetadataStore(Store):
             raise NotCachedError(f"only the metadata of {view.info.kind} {entry.key} is cached: {WHOLE_OBJECTS_HINT}")
         return super().read(entry, view, keep=keep)
 
-    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
+    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:  # noqa: FBT001, FBT002 - a ParsedEvent
         """Store a watch event as `Store.apply` does."""
         return super().apply(event, meta, self._named(body), guessed)
 
-    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
+    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:  # noqa: FBT001, FBT002 - a ParsedEvent
         """Stage an object as `Store.stage` does."""
         super().stage(event, meta, self._named(bytes(body)), guessed)
 

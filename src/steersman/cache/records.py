@@ -45,7 +45,7 @@ UNDECODABLE: Final = 2
 _I64: Final = 2**63 - 1
 
 
-def encode_header(meta: Meta, size: int, guessed: bool, codec: int) -> tuple[bytes, Header]:
+def encode_header(meta: Meta, size: int, codec: int, *, guessed: bool) -> tuple[bytes, Header]:
     """Encode the header of a record whose JSON has `size` bytes and is encoded by `codec`; also return its values."""
     flags = DELETING if meta.deletion_timestamp else 0
     if guessed:
@@ -69,7 +69,7 @@ def encode_simple_record(meta: Meta, size: int, codec: int, payload: bytes) -> b
     try:
         return _pack(codec, 0, 0, len(header), size, meta.generation) + header + payload
     except struct.error:
-        return encode_header(meta, size, False, codec)[0] + payload
+        return encode_header(meta, size, codec, guessed=False)[0] + payload
 
 
 def assemble_record(head: bytes, body: Body) -> bytes:

@@ -183,7 +183,7 @@ class Store:
 
     # Changing.
 
-    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:
+    def apply(self, event: str, meta: Meta, body: bytes, guessed: bool = False) -> tuple[Change, ...]:  # noqa: FBT001, FBT002 - a ParsedEvent
         """Store one watch event ("ADDED", "MODIFIED" or "DELETED"); return the changes, in order.
 
         Duplicates, events older than the stored version, and late events of deleted objects change nothing.
@@ -192,13 +192,17 @@ class Store:
         names = content.objects.get(meta.namespace)
         old = names.get(meta.name) if names is not None else None
         if event == "DELETED":
-            return self._deleted(old, meta, body, guessed)
+            return self._deleted(old, meta, body, guessed=guessed)
         key = _new(Key, (meta.namespace, meta.name))
         uid, version = meta.uid, meta.resource_version
         if old is None:
             if uid in self._deleted_uids:
                 return ()
-            return (Change("add", key, None, self._put(content, names, None, False, key, meta, body, guessed)),)
+            return (
+                Change(
+                    "add", key, None, self._put(content, names, None, key, meta, body, owned=False, guessed=guessed)
+                ),
+            )
         facts = records.decode_header(old)
         texts = facts[3]
         known = texts[1]
@@ -212,17 +216,17 @@ class Store:
         if texts[0] == uid:
             if version == known and known:
                 return ()
-            new = self._put(content, names, old, owned, key, meta, body, guessed)
+            new = self._put(content, names, old, key, meta, body, owned=owned, guessed=guessed)
             return (Change("update", key, before, new),)
         if uid in self._deleted_uids:
             return ()
         self._forget_deleted(before)
         return (
             Change("delete", key, before, None),
-            Change("add", key, None, self._put(content, names, old, owned, key, meta, body, guessed)),
+            Change("add", key, None, self._put(content, names, old, key, meta, body, owned=owned, guessed=guessed)),
         )
 
-    def _deleted(self, old: bytes | None, meta: Meta, body: bytes, guessed: bool) -> tuple[Change, ...]:
+    def _deleted(self, old: bytes | None, meta: Meta, body: bytes, *, guessed: bool) -> tuple[Change, ...]:
         key = Key(meta.namespace, meta.name)
         if old is None or not records.same_object(old, meta):
             self._remember_deleted_uid(meta.uid)
@@ -230,7 +234,7 @@ class Store:
         # The event has the final state, which is newer than the stored one.
         if self.transform is not None:
             body = self.transform(body)
-        head, facts = encode_header(meta, len(body), guessed, PLAIN)
+        head, facts = encode_header(meta, len(body), PLAIN, guessed=guessed)
         last = Entry(self, key, head + body, body, facts)
         self._drop(self._content, key, old)
         self._forget_deleted(last)
@@ -279,7 +283,7 @@ class Store:
         codec.raw += raw
         codec.packed += packed
 
-    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:
+    def stage(self, event: str, meta: Meta, body: Body, guessed: bool = False) -> None:  # noqa: FBT001, FBT002 - a ParsedEvent
         """Stage one object, or an event of one; `body` may be in pieces."""
         staged = self._staged
         assert staged is not None
@@ -297,21 +301,28 @@ class Store:
                 body = self.transform(bytes(body))
             size = len(body)
             if size >= LARGE_OBJECT_BYTES:
-                self._stage_large(staged, names, old, meta, body, guessed)
+                self._stage_large(staged, names, old, meta, body, guessed=guessed)
                 return
             raw = body if type(body) is bytes else bytes(body)
             codec = self.codec
             payload = codec.small(raw)
-            record = encode_header(meta, size, guessed, codec.number)[0] + payload
+            record = encode_header(meta, size, codec.number, guessed=guessed)[0] + payload
         self._keep(staged, names, old, meta, record)
         if staged.declared:
             self._index(staged, Entry(self, Key(namespace, name), record, raw))
 
     def _stage_large(
-        self, staged: _Staged, names: dict[str, bytes] | None, old: bytes | None, meta: Meta, body: Body, guessed: bool
+        self,
+        staged: _Staged,
+        names: dict[str, bytes] | None,
+        old: bytes | None,
+        meta: Meta,
+        body: Body,
+        *,
+        guessed: bool,
     ) -> None:
         """Stage an object that stays uncompressed for a while."""
-        record = records.assemble_record(encode_header(meta, len(body), guessed, PLAIN)[0], body)
+        record = records.assemble_record(encode_header(meta, len(body), PLAIN, guessed=guessed)[0], body)
         key = Key(meta.namespace, meta.name)
         names = self._keep(staged, names, old, meta, record)
         staged.bytes -= self.uncompressed.add(key, names, record)
@@ -346,9 +357,9 @@ class Store:
         self._memory.list_ended()
         self.train(list_complete=True)
         self._undecodables = {k: bad for k, bad in self._undecodables.items() if self.get(k) is not None}
-        return self._difference(before.objects, staged.objects, initial)
+        return self._difference(before.objects, staged.objects, initial=initial)
 
-    def _difference(self, before: _Objects, after: _Objects, initial: bool) -> Iterator[Change]:  # noqa: C901
+    def _difference(self, before: _Objects, after: _Objects, *, initial: bool) -> Iterator[Change]:  # noqa: C901
         nothing: dict[str, bytes] = {}
         for namespace, names in before.items():
             kept = after.get(namespace, nothing)
@@ -454,10 +465,11 @@ class Store:
         content: _Staged,
         names: dict[str, bytes] | None,
         old: bytes | None,
-        owned: bool,
         key: Key,
         meta: Meta,
         body: bytes,
+        *,
+        owned: bool,
         guessed: bool,
     ) -> Entry:
         """Store an object in place of `old`, which has owners if `owned`."""
@@ -467,7 +479,7 @@ class Store:
         codec = self.codec
         later = codec.trained or size >= LARGE_OBJECT_BYTES
         number, payload = (PLAIN, body) if later else codec.encode(body)
-        head, facts = encode_header(meta, size, guessed, number)
+        head, facts = encode_header(meta, size, number, guessed=guessed)
         record = head + payload
         if names is None or old is None or owned or meta.owner_references:
             names = self._keep(content, names, old, meta, record)

@@ -94,10 +94,10 @@ def parse_event(line: Line) -> tuple[str, Meta, bytes, bool]: ...
 
 
 @overload
-def parse_event(line: Line, splice: bool) -> ParsedEvent: ...
+def parse_event(line: Line, *, splice: bool) -> ParsedEvent: ...
 
 
-def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
+def parse_event(line: Line, *, splice: bool = False) -> ParsedEvent:
     """Parse a line into type, metadata, object bytes without managedFields, and whether the metadata was guessed.
 
     A line in the form of the API server is decoded up to the end of its metadata, because decoding the rest takes
@@ -110,7 +110,7 @@ def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
     `MalformedStreamError` if the line is not a watch event.
     """
     if not isinstance(line, bytes) or len(line) > LONG_LINE_BYTES:
-        return _parse_event_in_pieces(line, splice) or _parse_whole_event(bytes(line))
+        return _parse_event_in_pieces(line, splice=splice) or _parse_whole_event(bytes(line))
     # Slices, because a method call of bytes takes twice as long.
     kind, prefix, begin = _PREFIX.get(line[9:10], _UNKNOWN)
     start = line.find(_MANAGED_FIELDS)
@@ -126,7 +126,7 @@ def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
             close = line.find(b"}", end) + 1
             meta = _decode_head(b"%s%s%s}" % (line[begin:start], _PLACEHOLDER, line[end:close])).metadata
     except msgspec.DecodeError:  # not the end of managedFields, or within a string
-        return _parse_event_in_pieces(line, False) or _parse_whole_event(line)
+        return _parse_event_in_pieces(line, splice=False) or _parse_whole_event(line)
     if meta.managed_fields is UNSET or line[close] not in _AFTER:
         return _parse_whole_event(line)
     if line[end] == _COMMA:
@@ -136,7 +136,7 @@ def parse_event(line: Line, splice: bool = False) -> ParsedEvent:
     return kind, meta, line[begin:start] + line[end:-2], False
 
 
-def _parse_event_in_pieces(line: Line, splice: bool) -> ParsedEvent | None:
+def _parse_event_in_pieces(line: Line, *, splice: bool) -> ParsedEvent | None:
     """Parse a long line, or one that the fast path cannot; `None` if it is not in the form of the API server."""
     text, at, rest = (line, 0, ()) if isinstance(line, bytes) else line.started()
     start = text.find(_MANAGED_FIELDS, at)

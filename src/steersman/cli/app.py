@@ -49,7 +49,7 @@ app.add_typer(cluster)
 app.add_typer(bundle)
 
 
-def _print_version(asked: bool) -> None:
+def _print_version(*, asked: bool) -> None:
     if asked:
         version("text")
         raise typer.Exit
@@ -57,6 +57,7 @@ def _print_version(asked: bool) -> None:
 
 @app.callback()
 def root(
+    *,
     version: Annotated[
         bool,
         typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version),

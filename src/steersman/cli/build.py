@@ -44,6 +44,7 @@ def build(
         list[str] | None, typer.Option(help="Platform such as linux/arm64; may be repeated for a multi-platform image.")
     ] = None,
     build_arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; may be repeated.")] = None,
+    *,
     push: Annotated[bool, typer.Option("--push", help="Push the image after the build.")] = False,
     push_only: Annotated[
         bool, typer.Option("--push-only", help="Push the image of an earlier run; build nothing.")

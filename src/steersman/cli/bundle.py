@@ -39,6 +39,7 @@ app = typer.Typer(name="bundle", help="Make a bundle for OLM, or check one.", cl
 def make(
     target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("bundle"),
+    *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
     image: packages.Image = None,
     version: packages.Version = None,
@@ -100,6 +101,7 @@ def make(
 @app.command("validate")
 def validate(
     directory: Annotated[Path, typer.Argument(help="The bundle's directory.")] = Path("bundle"),
+    *,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings.")] = False,
     format: packages.Format = "text",
 ) -> None:

@@ -45,6 +45,7 @@ def api(
     controller_name: Annotated[str, typer.Option("--controller-name", help="For a second controller of a kind.")] = "",
     external_api_path: Path_ = "",
     external_api_domain: Domain = "",
+    *,
     force: Force = False,
     directory: Directory = Path(),
     output: Output = "text",
@@ -77,6 +78,7 @@ def webhook(
     group: Group,
     version: Version,
     kind: Kind,
+    *,
     defaulting: Annotated[bool, typer.Option("--defaulting", help="A webhook that sets defaults.")] = False,
     programmatic_validation: Annotated[
         bool, typer.Option("--programmatic-validation", help="A webhook that rejects invalid objects.")

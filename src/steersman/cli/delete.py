@@ -24,9 +24,10 @@ def api(
     version: Version,
     kind: Kind,
     external_api_domain: Domain = "",
-    force: _Force = False,
     directory: Directory = Path(),
     output: Output = "text",
+    *,
+    force: _Force = False,
 ) -> None:
     """Remove a version of a kind with its controllers, webhooks, sample and tests.
 
@@ -46,6 +47,7 @@ def webhook(
     group: Group,
     version: Version,
     kind: Kind,
+    *,
     defaulting: Annotated[bool, typer.Option("--defaulting", help="The webhook that sets defaults.")] = False,
     programmatic_validation: Annotated[
         bool, typer.Option("--programmatic-validation", help="The webhook that rejects invalid objects.")

@@ -36,6 +36,7 @@ def deploy(
     watch_namespace: packages.WatchNamespace = None,
     replicas: packages.Replicas = 1,
     certificates: packages.Certificates = "self-managed",
+    *,
     metrics: packages.Metrics = True,
     monitoring: packages.Monitoring = False,
     network_policies: packages.NetworkPolicies = False,
@@ -98,6 +99,7 @@ def undeploy(
     kubeconfig: cluster_changes.Kubeconfig = None,
     context: cluster_changes.Context = None,
     namespace: packages.Namespace = None,
+    *,
     keep_crds: Annotated[
         bool,
         typer.Option("--keep-crds", help="Keep the CustomResourceDefinitions and all objects of the operator's kinds."),

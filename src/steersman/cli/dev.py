@@ -65,7 +65,7 @@ def dev(
         Literal["debug", "info", "warning", "error"],
         typer.Option(help="Log level of the operator.", rich_help_panel=_OPERATOR),
     ] = "info",
-    reload: Annotated[
+    *, reload: Annotated[
         bool,
         typer.Option(
             "--reload/--no-reload", help="Restart the operator when its files change.", rich_help_panel=_OPERATOR

@@ -18,6 +18,7 @@ def diff(
     sources: Annotated[
         list[str], typer.Argument(metavar="[OLD] NEW", help="YAML files or directories with CRDs; - is stdin.")
     ],
+    *,
     cluster: Annotated[
         bool, typer.Option("--cluster", help="Compare NEW with what a cluster has, instead of OLD.")
     ] = False,

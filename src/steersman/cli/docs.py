@@ -24,6 +24,7 @@ def docs(
         Path | None, typer.Option("--output-file", "-o", help="The file to write; stdout if left out.")
     ] = None,
     title: Annotated[str, typer.Option("--title", help="The heading of the page.")] = "API reference",
+    *,
     strict: Annotated[bool, typer.Option("--strict", help="Fail when a kind or field has no docstring.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if the file differs.")] = False,
 ) -> None:
@@ -31,7 +32,11 @@ def docs(
 
     `steersman docs helloapp:operator -o docs/api.md`. Descriptions are the docstrings of classes and attributes.
     """
-    text = _from_crds(crd, title) if crd and target is None else _from_operator(target, title, bool(crd), strict)
+    text = (
+        _from_crds(crd, title)
+        if crd and target is None
+        else _from_operator(target, title, both=bool(crd), strict=strict)
+    )
     if check and output is None:
         raise LoadError("--check compares with a file: name it with -o")
     if output is None:
@@ -65,7 +70,7 @@ def _from_crds(paths: list[Path], title: str) -> str:
         raise LoadError(f"a CRD is not complete: {problem}") from None
 
 
-def _from_operator(target: str | None, title: str, both: bool, strict: bool) -> str:
+def _from_operator(target: str | None, title: str, *, both: bool, strict: bool) -> str:
     from steersman.manifests import ManifestError, classes_of, crds
     from steersman.manifests.reference import foreign_types, reference, undescribed
 

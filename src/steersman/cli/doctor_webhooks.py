@@ -36,7 +36,7 @@ async def check_webhooks(client: Client, now: datetime) -> AsyncIterator[Finding
                 count += 1
                 subject = f"{plural.removesuffix('s')}/{item['metadata']['name']} {hook['name']}"
                 stops = hook.get("failurePolicy", "Fail") == "Fail"
-                async for finding in _hook(client, subject, hook.get("clientConfig") or {}, stops, now):
+                async for finding in _hook(client, subject, hook.get("clientConfig") or {}, now, stops=stops):
                     yield finding
     try:
         crds: list[dict[str, Any]] = (await get(client, CRDS))["items"]
@@ -48,17 +48,17 @@ async def check_webhooks(client: Client, now: datetime) -> AsyncIterator[Finding
             count += 1
             subject = f"conversion of {crd['metadata']['name']}"
             webhook: dict[str, Any] = conversion.get("webhook") or {}
-            async for finding in _hook(client, subject, webhook.get("clientConfig") or {}, True, now):
+            async for finding in _hook(client, subject, webhook.get("clientConfig") or {}, now, stops=True):
                 yield finding
     yield Finding("ok", "webhooks", f"{count} checked")
 
 
 async def _hook(
-    client: Client, subject: str, config: Mapping[str, Any], stops: bool, now: datetime
+    client: Client, subject: str, config: Mapping[str, Any], now: datetime, *, stops: bool
 ) -> AsyncIterator[Finding]:
     level: Level = "fail" if stops else "warn"
     effect = "; its requests are refused" if stops else ""
-    for text in _bundle_problems(config.get("caBundle") or "", bool(config.get("service")), now):
+    for text in _bundle_problems(config.get("caBundle") or "", now, needed=bool(config.get("service"))):
         expired = "expires" not in text
         hint = "renew the certificates; with cert-manager, check its cainjector"
         yield Finding(level if expired else "warn", "webhooks", f"{subject}: {text}", hint)
@@ -93,7 +93,7 @@ def _ready(endpoint: Mapping[str, Any]) -> bool:
     return conditions.get("ready") is not False  # An unknown state counts as ready.
 
 
-def _bundle_problems(bundle: str, needed: bool, now: datetime) -> Iterator[str]:
+def _bundle_problems(bundle: str, now: datetime, *, needed: bool) -> Iterator[str]:
     """Return the errors of a caBundle; a webhook with a URL can rely on the CAs of the system."""
     if not bundle:
         if needed:

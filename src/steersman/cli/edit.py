@@ -24,6 +24,7 @@ def edit(
     ] = None,
     license: Annotated[str | None, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="The owner of the copyright.")] = None,
+    *,
     force: Force = False,
     directory: Directory = Path(),
     output: Output = "text",

@@ -48,6 +48,7 @@ def explore(
         Path | None,
         typer.Option(help="File with plans to run alone, one in a line.", dir_okay=False, rich_help_panel=_FAULTS),
     ] = None,
+    *,
     external: Annotated[
         bool,
         typer.Option(
@@ -97,7 +98,7 @@ def explore(
         perturb=perturb, allow=allow or [], ignore=ignore or [], jobs=jobs, stop_at=stop_at, external=external,
     )  # fmt: skip
     result, interrupted = Exploration(), False
-    progress = ProgressLine(sys.stderr.isatty())
+    progress = ProgressLine(shown=sys.stderr.isatty())
     try:
         with Interruption(progress) as checked:
             run(request, progress=checked, result=result)
@@ -240,7 +241,7 @@ class ProgressLine:
     INTERVAL_SECONDS = 0.1
     BAR_COLUMNS = 24
 
-    def __init__(self, shown: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, shown: bool) -> None:
         self._shown = shown
         self._clock = clock
         self._began = clock()

@@ -89,7 +89,7 @@ def _undeclared(root: Path, packages: list[Path], brought: set[str], declared: l
                 )
             else:
                 hint = "add the distribution that provides it to `dependencies` in pyproject.toml, then run `make lock`"
-                yield Problem(place, f"the module {module} belongs to no installed distribution", hint, False)
+                yield Problem(place, f"the module {module} belongs to no installed distribution", hint, certain=False)
 
 
 def _imports(file: Path) -> Iterator[tuple[str, int]]:

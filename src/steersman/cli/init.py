@@ -24,6 +24,7 @@ def init(
     description: Annotated[str, typer.Option("--description", help="The purpose of the project, in one line.")] = "",
     license: Annotated[str, typer.Option("--license", help="An SPDX expression, such as Apache-2.0.")] = "",
     owner: Annotated[str, typer.Option("--owner", help="The owner of the copyright.")] = "",
+    *,
     multigroup: Annotated[
         bool, typer.Option("--multigroup/--no-multigroup", help="Allow kinds of several API groups.")
     ] = False,

@@ -22,6 +22,7 @@ def install(
     kubeconfig: cluster_changes.Kubeconfig = None,
     context: cluster_changes.Context = None,
     dry_run: cluster_changes.DryRun = "none",
+    *,
     diff: cluster_changes.Diff = False,
     force: cluster_changes.Force = False,
     format: packages.Format = "text",
@@ -51,6 +52,7 @@ def uninstall(
     kubeconfig: cluster_changes.Kubeconfig = None,
     context: cluster_changes.Context = None,
     dry_run: cluster_changes.DryRun = "none",
+    *,
     yes: cluster_changes.Yes = False,
     format: packages.Format = "text",
 ) -> None:

@@ -25,6 +25,7 @@ __all__ = ["manifests"]
 def manifests(
     target: Target,
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("config"),
+    *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
     install: Annotated[
         Path | None, typer.Option("--install", help="Also write all objects of the installation to this file.")
@@ -127,14 +128,14 @@ def finish(outputs: list[Output], *, check: bool, format: str) -> None:
         typer.echo(json.dumps(told))
     else:
         for output, changes in done:
-            _print_changes(changes, output.files, output.directory, check)
+            _print_changes(changes, output.files, output.directory, check=check)
     if check and any(changes for _, changes in done):
         if format == "text":
             typer.echo("Run it without --check to update them.", err=True)
         raise typer.Exit(1)
 
 
-def _print_changes(changes: Changes, files: Mapping[str, str], output: Path, check: bool) -> None:
+def _print_changes(changes: Changes, files: Mapping[str, str], output: Path, *, check: bool) -> None:
     words = ("is missing", "differs", "is no longer generated") if check else ("created", "changed", "removed")
     for word, paths in zip(words, (changes.new, changes.changed, changes.gone), strict=True):
         for path in paths:

@@ -57,6 +57,7 @@ def migrate_storage(
         list[str],
         typer.Argument(metavar="MODULE:OPERATOR|CRD…", help="An operator (all its CRDs), or names of CRDs."),
     ],
+    *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send every write as a dry run: nothing is stored.")
     ] = False,
@@ -83,7 +84,9 @@ def migrate_storage(
         async with Client.from_config(config) as client:
             states = _states() / hashlib.sha256(config.server.encode()).hexdigest()[:16]
             with _progress(output) as show:
-                return [await migrate(client, name, page, dry_run, restart, states, show) for name in names]
+                return [
+                    await migrate(client, name, page, states, show, dry_run=dry_run, restart=restart) for name in names
+                ]
 
     found = asyncio.run(go())
     if output == "json":
@@ -134,7 +137,7 @@ ShowProgress = Callable[[str, int, int], None]
 
 
 async def migrate(
-    client: Client, name: str, page: int, dry_run: bool, restart: bool, states: Path, show: ShowProgress
+    client: Client, name: str, page: int, states: Path, show: ShowProgress, *, dry_run: bool, restart: bool
 ) -> Migration:
     """Migrate one CRD. Raises `LoadError` if it is missing or changes meanwhile, and errors of the client."""
     crd = await _crd(client, name)
@@ -199,7 +202,9 @@ async def _rewrite(
                 done.objects = 0
             continue
         total = done.objects + len(found.items) + (found.remaining or 0)
-        problems = await asyncio.gather(*(_write(client, view, each, done.dry_run, slots) for each in found.items))
+        problems = await asyncio.gather(
+            *(_write(client, view, each, slots, dry_run=done.dry_run) for each in found.items)
+        )
         done.failed += [problem for problem in problems if problem]
         done.objects += len(found.items)
         done.written += sum(problem is None for problem in problems)
@@ -212,7 +217,7 @@ async def _rewrite(
 
 
 async def _write(
-    client: Client, view: View[Dynamic], each: PartialObjectMetadata, dry_run: bool, slots: asyncio.Semaphore
+    client: Client, view: View[Dynamic], each: PartialObjectMetadata, slots: asyncio.Semaphore, *, dry_run: bool
 ) -> str | None:
     """Store one object unchanged; returns `None` after the write, `""` if no write was needed, else the error."""
     from steersman.client.errors import ApiError, Conflict, NotFound

@@ -37,6 +37,7 @@ def models(
     ] = None,
     kubeconfig: Annotated[str | None, typer.Option(help="Kubeconfig of the cluster.")] = None,
     context: Annotated[str | None, typer.Option(help="Context of the kubeconfig.")] = None,
+    *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
     format: Annotated[Literal["text", "json"], typer.Option("--output", help="The format of the output.")] = "text",
 ) -> None:
@@ -49,7 +50,7 @@ def models(
     from steersman.cli.model_shapes import known_shapes
     from steersman.models.codegen import CodegenError, files_from_crds
 
-    _check_use(package, bool(sources or crd or group))
+    _check_use(package, named=bool(sources or crd or group))
     found = [*crds_from(sources or ()), *crds_of_cluster(crd or (), group or (), kubeconfig, context)]
     if not found:
         raise LoadError(f"there is no CustomResourceDefinition in {', '.join(sources or group or ())}", 1)
@@ -59,25 +60,25 @@ def models(
         raise LoadError(str(wrong), 1) from None
     directory = output or Path(*package.split("."))
     try:
-        changes = _apply(files, directory, check)
+        changes = _apply(files, directory, check=check)
     except OSError as problem:
         raise LoadError(f"{problem.filename or directory}: {problem.strerror}", 1) from None
     if format == "json":
         typer.echo(json.dumps({"files": sorted(files), **changes}))
     else:
-        _print_changes(changes, files, directory, check)
+        _print_changes(changes, files, directory, check=check)
     if check and any(changes.values()):
         raise typer.Exit(1)
 
 
-def _check_use(package: str, named: bool) -> None:
+def _check_use(package: str, *, named: bool) -> None:
     if not named:
         raise LoadError("name files with CRDs, or a cluster's with --crd or --group")
     if not all(part.isidentifier() for part in package.split(".")):
         raise LoadError(f"--package {package!r} is not a package name, such as acme.models")
 
 
-def _print_changes(changes: dict[str, list[str]], files: dict[str, str], directory: Path, check: bool) -> None:
+def _print_changes(changes: dict[str, list[str]], files: dict[str, str], directory: Path, *, check: bool) -> None:
     words = ("is missing", "differs", "is no longer generated") if check else ("created", "changed", "removed")
     for word, paths in zip(words, changes.values(), strict=True):
         for path in paths:
@@ -86,7 +87,7 @@ def _print_changes(changes: dict[str, list[str]], files: dict[str, str], directo
         typer.echo(f"{len(files)} files in {directory} are up to date")
 
 
-def _apply(files: dict[str, str], directory: Path, check: bool) -> dict[str, list[str]]:
+def _apply(files: dict[str, str], directory: Path, *, check: bool) -> dict[str, list[str]]:
     """Write or compare the files; files without the mark of a generated file are never overwritten."""
     present = (
         {path.name: path.read_text(encoding="utf-8") for path in directory.glob("*.py")} if directory.is_dir() else {}

@@ -42,6 +42,7 @@ def rbac(
         list[str] | None,
         typer.Option("--watch-namespace", help="Namespace to watch; may be repeated; default: all."),
     ] = None,
+    *,
     secure_metrics: Annotated[
         bool, typer.Option("--secure-metrics", help="Include the roles for metrics over TLS.")
     ] = False,

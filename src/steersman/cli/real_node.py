@@ -47,6 +47,7 @@ def start(
             help="An image archive (OCI or docker) to load into the node; may be repeated.", exists=True, dir_okay=False
         ),
     ] = None,
+    *,
     install_packages: Annotated[
         bool, typer.Option("--install-packages", help="Install missing Debian packages with apt-get.")
     ] = False,

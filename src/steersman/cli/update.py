@@ -17,6 +17,7 @@ def update(
         Literal["refuse", "inline"],
         typer.Option("--conflict", help="How to handle lines that both sides have changed."),
     ] = "refuse",
+    *,
     force: Annotated[bool, typer.Option("--force", help="Update although git could not revert it.")] = False,
     directory: Directory = Path(),
     output: Output = "text",

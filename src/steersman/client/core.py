@@ -70,7 +70,7 @@ class Verbs:
         """Return the namespace of a read or deletion of many objects; `""` for `ALL_NAMESPACES`."""
         return info.list_namespace(namespace, self.config.namespace)
 
-    def announce(self, info: ResourceInfo, key: Key, verb: str, dry_run: bool) -> Sequence[WriteEnded]:
+    def announce(self, info: ResourceInfo, key: Key, verb: str, *, dry_run: bool) -> Sequence[WriteEnded]:
         """Call the observers before a write. Pass the returned functions to `report` in any case."""
         ended: Sequence[WriteEnded] = ()
         if not dry_run:

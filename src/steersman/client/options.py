@@ -102,9 +102,10 @@ def list_query(
 
 @lru_cache(maxsize=256)
 def write_query(
-    dry_run: bool = False,
     field_manager: str | None = None,
     field_validation: FieldValidation | None = None,
+    *,
+    dry_run: bool = False,
     force: bool = False,
 ) -> tuple[tuple[str, str], ...]:
     """Return the query of a create, update or patch. A process uses few different queries, so they are cached."""

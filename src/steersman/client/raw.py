@@ -148,7 +148,7 @@ class Raw:
             except ClientError as problem:
                 if idempotent is None:
                     idempotent = is_idempotent(method, content_type)
-                delay = self._delay(problem, retries, attempt, time() - started, idempotent, method)
+                delay = self._delay(problem, retries, attempt, time() - started, method, idempotent=idempotent)
                 if delay is None:
                     raise
             await asyncio.sleep(delay)
@@ -160,8 +160,9 @@ class Raw:
         retries: RetryPolicy | None,
         attempt: int,
         elapsed: float,
-        idempotent: bool,
         method: str,
+        *,
+        idempotent: bool,
     ) -> float | None:
         delay = retry_delay(
             retries or self._retries, problem, attempt=attempt, elapsed=elapsed, idempotent=idempotent, rng=self._rng

@@ -69,7 +69,7 @@ def retry_delay(
 
     `attempt` is the number of attempts made, `elapsed` the seconds since the first one began.
     """
-    if not _may_repeat(policy, problem, attempt, idempotent):
+    if not _may_repeat(policy, problem, attempt, idempotent=idempotent):
         return None
     asked = problem.retry_after if isinstance(problem, ApiError) else None
     if asked is not None:
@@ -80,7 +80,7 @@ def retry_delay(
     return delay if elapsed + delay < policy.deadline else None
 
 
-def _may_repeat(policy: RetryPolicy, problem: ClientError, attempt: int, idempotent: bool) -> bool:
+def _may_repeat(policy: RetryPolicy, problem: ClientError, attempt: int, *, idempotent: bool) -> bool:
     if attempt >= policy.attempts:
         return False
     match problem:

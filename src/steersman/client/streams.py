@@ -160,7 +160,7 @@ class Streams(Verbs):
         """Run a command, with access to its input and output. Leaving the context closes the connection."""
         if isinstance(command, str) or not command:
             raise ValueError(f"exec: command={command!r}: pass a list of words, for example ['ls', '-l']")
-        query = [*(("command", word) for word in command), *_attach_query(container, stdin, tty)]
+        query = [*(("command", word) for word in command), *_attach_query(container, stdin=stdin, tty=tty)]
         async with self._session(name, namespace, "exec", query) as session:
             yield session
 
@@ -175,7 +175,7 @@ class Streams(Verbs):
         tty: bool = False,
     ) -> AsyncGenerator[ExecSession]:
         """Attach to a container's main process. Leaving the context closes the connection; the process continues."""
-        async with self._session(name, namespace, "attach", _attach_query(container, stdin, tty)) as session:
+        async with self._session(name, namespace, "attach", _attach_query(container, stdin=stdin, tty=tty)) as session:
             yield session
 
     @asynccontextmanager
@@ -247,7 +247,7 @@ async def _send_down(socket: WebSocket, writer: asyncio.StreamWriter, path: str)
                 await writer.drain()
 
 
-def _attach_query(container: str | None, stdin: bool, tty: bool) -> list[tuple[str, str]]:
+def _attach_query(container: str | None, *, stdin: bool, tty: bool) -> list[tuple[str, str]]:
     query = [("stdout", "true"), ("stderr", "false" if tty else "true")]
     if stdin:
         query.append(("stdin", "true"))

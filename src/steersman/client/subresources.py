@@ -95,7 +95,7 @@ class Subresources(Verbs):
         body: dict[str, Any] = {"spec": {"replicas": replicas}}
         if resource_version:
             body["metadata"] = {"resourceVersion": resource_version}
-        ended = self.announce(info, key, "patch", dry_run)
+        ended = self.announce(info, key, "patch", dry_run=dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(

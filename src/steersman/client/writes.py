@@ -154,7 +154,18 @@ class Writes(Verbs):
             dry_run=dry_run, field_manager=field_manager or self.field_manager, field_validation=field_validation
         )
         return await self._write(
-            "POST", path, target.view, target.key, "create", query, target.encode(), JSON, want, dry_run, timeout, False
+            "POST",
+            path,
+            target.view,
+            target.key,
+            "create",
+            query,
+            target.encode(),
+            JSON,
+            want,
+            timeout,
+            dry_run=dry_run,
+            idempotent=False,
         )
 
     @overload
@@ -255,9 +266,9 @@ class Writes(Verbs):
             yaml_safe(target.encode()),
             APPLY,
             want,
-            dry_run,
             timeout,
-            True,
+            dry_run=dry_run,
+            idempotent=True,
         )
 
     @overload
@@ -338,12 +349,27 @@ class Writes(Verbs):
         key = Key(self.namespace_for(info, namespace), name)
         content_type = patch.content_type
         applies = content_type == APPLY
-        query = write_query(dry_run, field_manager or self.field_manager, field_validation, force and applies)
+        query = write_query(
+            field_manager or self.field_manager, field_validation, dry_run=dry_run, force=force and applies
+        )
         path = info.path(key.namespace, name, subresource)
         body = patch.encode()
         if applies:
             body = yaml_safe(body)
-        return self._write("PATCH", path, view, key, "patch", query, body, content_type, want, dry_run, timeout, None)
+        return self._write(
+            "PATCH",
+            path,
+            view,
+            key,
+            "patch",
+            query,
+            body,
+            content_type,
+            want,
+            timeout,
+            dry_run=dry_run,
+            idempotent=None,
+        )
 
     async def replace(
         self,
@@ -381,9 +407,9 @@ class Writes(Verbs):
             target.encode(),
             JSON,
             "object",
-            dry_run,
             timeout,
-            True,
+            dry_run=dry_run,
+            idempotent=True,
         )
 
     async def delete(
@@ -421,7 +447,7 @@ class Writes(Verbs):
             propagation=propagation, preconditions=preconditions, grace_period=grace_period, dry_run=dry_run
         )
         try:
-            return await self._delete(info, key, options, preconditions, dry_run, timeout)
+            return await self._delete(info, key, options, preconditions, timeout, dry_run=dry_run)
         except NotFound as missing:
             if missing_ok and not missing.kind_is_missing:
                 return True
@@ -433,10 +459,11 @@ class Writes(Verbs):
         key: Key,
         options: dict[str, Any],
         preconditions: Preconditions | None,
-        dry_run: bool,
         timeout: float,
+        *,
+        dry_run: bool,
     ) -> bool:
-        ended = self.announce(info, key, "delete", dry_run)
+        ended = self.announce(info, key, "delete", dry_run=dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(
@@ -471,7 +498,7 @@ class Writes(Verbs):
         info = view_of(kind).info
         key = Key(self.list_namespace(info, namespace), "")
         options = delete_options(propagation=propagation, grace_period=grace_period, dry_run=dry_run)
-        ended = self.announce(info, key, "delete", dry_run)
+        ended = self.announce(info, key, "delete", dry_run=dry_run)
         try:
             await self.raw.request(
                 "DELETE",
@@ -495,11 +522,12 @@ class Writes(Verbs):
         body: bytes,
         content_type: str,
         want: str,
-        dry_run: bool,
         timeout: float,
+        *,
+        dry_run: bool,
         idempotent: bool | None,
     ) -> Any:
-        ended = self.announce(view.info, key, verb, dry_run)
+        ended = self.announce(view.info, key, verb, dry_run=dry_run)
         outcome: WriteOutcome | None = None
         try:
             response = await self.raw.request(

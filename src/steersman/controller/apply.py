@@ -150,12 +150,12 @@ class Applier:
                 memory.resource_version = entry.resource_version
                 self.skipped += 1
                 return entry.object(view)
-        answer = await self._send(_wire(obj, reference, view, key), view, key, fingerprint, force)
+        answer = await self._send(_wire(obj, reference, view, key), view, key, fingerprint, force=force)
         if left and entry is not None and answer.metadata.resource_version == entry.resource_version:
             self._applied[view.info.gvk, key].accepted = left  # the server has changed nothing
         return answer
 
-    async def _send(self, intent: dict[str, Any], view: View[Any], key: Key, fingerprint: bytes, force: bool) -> Any:
+    async def _send(self, intent: dict[str, Any], view: View[Any], key: Key, fingerprint: bytes, *, force: bool) -> Any:
         self._applied.pop((view.info.gvk, key), None)
         self.sent += 1
         try:

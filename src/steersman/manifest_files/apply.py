@@ -94,7 +94,7 @@ async def load(
     `namespace` is for objects without one. `force` takes over fields of other managers; without it such a conflict is
     the outcome. API errors become outcomes; an unreachable server raises `ClientError`.
     """
-    loader = _Loader(client, namespace, field_manager, force)
+    loader = _Loader(client, namespace, field_manager, force=force)
     waiting: list[Manifest] = []
     for manifest in ordered(manifests):
         if manifest.kind != "CustomResourceDefinition" and waiting:
@@ -110,7 +110,7 @@ async def load(
 
 
 class _Loader:
-    def __init__(self, client: Client, namespace: str, field_manager: str, force: bool) -> None:
+    def __init__(self, client: Client, namespace: str, field_manager: str, *, force: bool) -> None:
         self._client = client
         self._namespace = namespace
         self._query = (("fieldManager", field_manager), ("force", "true" if force else "false"))

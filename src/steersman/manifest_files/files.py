@@ -102,14 +102,14 @@ def parse(text: str, source: str, *, skip_foreign: bool = False) -> list[Manifes
     try:
         for document in documents.load_all(text):
             if document.value is not None:
-                manifests += _objects(document.value, f"{source}:{document.line}", skip_foreign)
+                manifests += _objects(document.value, f"{source}:{document.line}", skip_foreign=skip_foreign)
     except yaml.YAMLError as problem:
         line, text = documents.error_position(problem)
         raise ManifestError(f"{source}:{line}: not YAML: {text}" if line else f"{source}: not YAML: {text}") from None
     return manifests
 
 
-def _objects(body: Any, where: str, skip_foreign: bool) -> Iterator[Manifest]:
+def _objects(body: Any, where: str, *, skip_foreign: bool) -> Iterator[Manifest]:
     if not isinstance(body, dict):
         raise ManifestError(f"{where}: a manifest is a mapping with apiVersion and kind, not a {type(body).__name__}")
     found = cast("dict[str, Any]", body)
@@ -122,7 +122,7 @@ def _objects(body: Any, where: str, skip_foreign: bool) -> Iterator[Manifest]:
         return
     if found["kind"].endswith("List") and isinstance(found.get("items"), list):
         for n, item in enumerate(cast("list[Any]", found["items"])):
-            yield from _objects(item, f"{where} (item {n + 1})", skip_foreign)
+            yield from _objects(item, f"{where} (item {n + 1})", skip_foreign=skip_foreign)
         return
     metadata = found.get("metadata")
     if not isinstance(metadata, dict) or not (

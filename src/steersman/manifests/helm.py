@@ -145,7 +145,7 @@ def _if(condition: str, text: str) -> str:
 def _kept(crd: Tree) -> Tree:
     """Return the CRD with Helm's annotation that keeps it after an uninstall."""
     found: dict[str, Any] = dict(crd["metadata"])
-    annotations: dict[str, Any] = {"helm.sh/resource-policy": When(".Values.crds.keep", True, "keep")}
+    annotations: dict[str, Any] = {"helm.sh/resource-policy": When(".Values.crds.keep", holds=True, value="keep")}
     condition = ".Values.crds.keep"
     match found.get("annotations"):
         case When() as given:
@@ -153,7 +153,7 @@ def _kept(crd: Tree) -> Tree:
             condition = f"or {condition} {given.condition}"
         case given:
             annotations |= cast("dict[str, Any]", given or {})
-    found["annotations"] = When(condition, True, annotations)
+    found["annotations"] = When(condition, holds=True, value=annotations)
     return {**crd, "metadata": found}
 
 
@@ -171,7 +171,7 @@ def _guarded(policy: dict[str, Any]) -> Tree:
     if not policy["metadata"]["name"].endswith("-metrics"):
         return policy
     spec = dict(policy["spec"])
-    spec["ingress"] = When(".Values.metrics.enabled", True, spec["ingress"])
+    spec["ingress"] = When(".Values.metrics.enabled", holds=True, value=spec["ingress"])
     return {**policy, "spec": spec}
 
 
@@ -186,12 +186,12 @@ def _narrowed(configuration: dict[str, Any]) -> Tree:
         selector: dict[str, Any] = dict(webhook.get("namespaceSelector") or {})
         expressions: Any = list(selector.get("matchExpressions") or ())
         if expressions or selector:
-            selector["matchExpressions"] = [*expressions, When(".Values.watchNamespaces", False, [inside])]
+            selector["matchExpressions"] = [*expressions, When(".Values.watchNamespaces", holds=False, value=[inside])]
             if not expressions:
-                selector["matchExpressions"] = When(".Values.watchNamespaces", False, [inside])
+                selector["matchExpressions"] = When(".Values.watchNamespaces", holds=False, value=[inside])
             webhooks.append({**webhook, "namespaceSelector": selector})
         else:
-            narrow = When(".Values.watchNamespaces", False, {"matchExpressions": [inside]})
+            narrow = When(".Values.watchNamespaces", holds=False, value={"matchExpressions": [inside]})
             webhooks.append({**webhook, "namespaceSelector": narrow})
     return {**configuration, "webhooks": webhooks}
 
@@ -200,7 +200,7 @@ def _rbac(package: Package) -> str:
     """Return roles for all namespaces, or one for each; roles for metrics only with metrics."""
 
     def of(
-        namespaces: tuple[str, ...], metrics: bool, own_certificates: bool = False, install_crds: bool = False
+        namespaces: tuple[str, ...], *, metrics: bool, own_certificates: bool = False, install_crds: bool = False
     ) -> list[dict[str, Any]]:
         # From the parts, so that the chart has all their permissions.
         certificates = "self-managed" if own_certificates else "cert-manager"
@@ -208,10 +208,10 @@ def _rbac(package: Package) -> str:
         asked = replace(asked, install_crds=install_crds)
         return [one for one in parts_of(asked).rbac if one["kind"] != "Namespace"]
 
-    wide, narrow = of((), False), of((_WATCHED,), False)
-    metrics = [one for one in of((), True) if one not in wide]
-    certificates = [one for one in of((), False, True) if one not in wide]
-    definitions = [one for one in of((), False, install_crds=True) if one not in wide]
+    wide, narrow = of((), metrics=False), of((_WATCHED,), metrics=False)
+    metrics = [one for one in of((), metrics=True) if one not in wide]
+    certificates = [one for one in of((), metrics=False, own_certificates=True) if one not in wide]
+    definitions = [one for one in of((), metrics=False, install_crds=True) if one not in wide]
     always = [one for one in wide if one in narrow]
     everywhere = [one for one in wide if one not in narrow]
     watched = [one for one in narrow if one not in wide and one["metadata"].get("namespace") == _WATCHED]

@@ -29,25 +29,25 @@ def kustomize_files(package: Package, *, check: Check | None = None, split: bool
     """Return the files by path below `config/`; with `split`, one file per object. Raises `ManifestError`."""
     parts = parts_of(package, check=check)
     files: dict[str, str] = {}
-    folders = [folder for folder in (_crd(parts, files), _rbac(parts, files, split)) if folder]
+    folders = [folder for folder in (_crd(parts, files), _rbac(parts, files, split=split)) if folder]
     if package.install_crds:
         folders = [folder for folder in folders if folder != "crd"]  # the operator installs the CRDs itself
-    manager = _place(files, "manager", "manager.yaml", _without_monitoring(package, parts), split)
+    manager = _place(files, "manager", "manager.yaml", _without_monitoring(package, parts), split=split)
     tag = package.reference.removeprefix(package.repository)
     image = {"name": package.repository, "newName": package.repository}
     image |= {"digest": tag.partition("@")[2]} if "@" in tag else {"newTag": tag[1:]}
     files["manager/kustomization.yaml"] = kustomization(manager, images=[image])
     folders.append("manager")
     if parts.webhook:
-        names = _place(files, "webhook", "manifests.yaml", parts.webhook, split)
+        names = _place(files, "webhook", "manifests.yaml", parts.webhook, split=split)
         files["webhook/kustomization.yaml"] = kustomization(names)
         folders.append("webhook")
     if parts.certmanager:
-        names = _place(files, "certmanager", "certificates.yaml", parts.certmanager, split)
+        names = _place(files, "certmanager", "certificates.yaml", parts.certmanager, split=split)
         files["certmanager/kustomization.yaml"] = kustomization(names)
         if package.cert_manager or package.monitoring:
             folders.append("certmanager")
-    files |= _components(package, parts, split)
+    files |= _components(package, parts, split=split)
     wanted = ["network-policy"] if package.network_policies else []
     wanted += ["prometheus"] if package.monitoring and parts.monitoring else []
     more: dict[str, Any] = {"components": [f"../{name}" for name in wanted]} if wanted else {}
@@ -57,7 +57,7 @@ def kustomize_files(package: Package, *, check: Check | None = None, split: bool
     return dict(sorted(files.items()))
 
 
-def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree], split: bool) -> list[str]:
+def _place(files: dict[str, str], folder: str, name: str, trees: Iterable[Tree], *, split: bool) -> list[str]:
     """Add documents to a folder, in one file or one file each; return the names of the files."""
     documents = [resolved(tree) for tree in trees]
     if not split or len(documents) < 2:
@@ -122,10 +122,10 @@ def crd_file(crd: Mapping[str, Any]) -> str:
     return f"bases/{crd['spec']['group']}_{crd['spec']['names']['plural']}.yaml"
 
 
-def _rbac(parts: Parts, files: dict[str, str], split: bool) -> str:
-    names = _place(files, "rbac", "role.yaml", parts.rbac, split)
+def _rbac(parts: Parts, files: dict[str, str], *, split: bool) -> str:
+    names = _place(files, "rbac", "role.yaml", parts.rbac, split=split)
     if parts.user_roles:
-        names += _place(files, "rbac", "user_roles.yaml", parts.user_roles, split)
+        names += _place(files, "rbac", "user_roles.yaml", parts.user_roles, split=split)
     files["rbac/kustomization.yaml"] = kustomization(names)
     return "rbac"
 
@@ -137,13 +137,13 @@ def _without_monitoring(package: Package, parts: Parts) -> Iterable[Tree]:
     return parts_of(replace(package, monitoring=False)).manager if package.monitoring else parts.manager
 
 
-def _components(package: Package, parts: Parts, split: bool) -> dict[str, str]:
+def _components(package: Package, parts: Parts, *, split: bool) -> dict[str, str]:
     files: dict[str, str] = {}
-    policies = _place(files, "network-policy", "policies.yaml", parts.network, split)
+    policies = _place(files, "network-policy", "policies.yaml", parts.network, split=split)
     files["network-policy/kustomization.yaml"] = kustomization(policies, component=True)
     if parts.monitoring:
         files["prometheus/kustomization.yaml"] = kustomization(
-            _place(files, "prometheus", "monitoring.yaml", parts.monitoring, split),
+            _place(files, "prometheus", "monitoring.yaml", parts.monitoring, split=split),
             component=True,
             patches=[{"patch": to_yaml_list(metrics_patch(package)), "target": {"kind": "Deployment"}}],
         )

@@ -66,7 +66,7 @@ def rbac(
         _object("v1", "ServiceAccount", operator.name, home, operator),
     ]
     if namespaces:
-        inside, outside = _split(rules, _cluster_scoped(operator, namespace_selector))
+        inside, outside = _split(rules, _cluster_scoped(operator, namespace_selector=namespace_selector))
         for where in dict.fromkeys(namespaces):
             out += _granted(operator, operator.name, inside, account, where)
         if outside:
@@ -132,7 +132,7 @@ def _has_cluster_scoped_objects(operator: Operator) -> bool:
     return any(not view.info.namespaced for view in views)
 
 
-def _cluster_scoped(operator: Operator, namespace_selector: bool) -> set[tuple[str, str]]:
+def _cluster_scoped(operator: Operator, *, namespace_selector: bool) -> set[tuple[str, str]]:
     views = [*operator.kinds(), *(p.kind for p in operator.permissions)]
     found = {(v.info.group, v.info.plural) for v in map(view_of, views) if not v.info.namespaced}
     return found | {("", "namespaces")} if namespace_selector else found

@@ -44,7 +44,7 @@ def is_true(conditions: Iterable[ConditionLike], type: str) -> bool:
     return found is not None and found.status == "True"
 
 
-def _status(value: bool | str | None) -> str:
+def _status(value: bool | str | None) -> str:  # noqa: FBT001 - the value is the subject of the call
     if isinstance(value, bool):
         return str(value)
     if value is None:
@@ -54,7 +54,13 @@ def _status(value: bool | str | None) -> str:
     return value
 
 
-def ready_when(ready: bool | None, *, reason: str = "", message: str = "", type: str = "Ready") -> Conditions:
+def ready_when(
+    ready: bool | None,  # noqa: FBT001 - the value is the subject of the call
+    *,
+    reason: str = "",
+    message: str = "",
+    type: str = "Ready",
+) -> Conditions:
     """Return one condition about whether the object is ready (`None`: unknown), without a transition time.
 
     The default reason is the type for true, `Not<type>` for false, and `Unknown`.
@@ -66,7 +72,7 @@ def ready_when(ready: bool | None, *, reason: str = "", message: str = "", type:
 def set_condition(
     conditions: Conditions,
     type: str,
-    status: bool | str | None,
+    status: bool | str | None,  # noqa: FBT001 - the value is the subject of the call
     *,
     reason: str,
     message: str = "",

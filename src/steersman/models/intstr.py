@@ -17,7 +17,7 @@ IntOrString: TypeAlias = int | str
 _PERCENT = re.compile(r"(\+|-)?[0-9]+%")
 
 
-def scaled_value(value: IntOrString, total: int, round_up: bool) -> int:
+def scaled_value(value: IntOrString, total: int, *, round_up: bool) -> int:
     """Return an absolute number, or a percentage of `total` rounded up or down.
 
     Raises `ValueError` for strings that are not a percentage, such as `"5"`, like Kubernetes.

@@ -89,7 +89,7 @@ class ThreadServer:
                 f"the {name} server cannot listen on {address}: {reason}."
                 f" Choose another address with {setting}, or 0 for none"
             ) from None
-        self._listener.setblocking(False)
+        self._listener.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
         host, port = self._listener.getsockname()[:2]
         self._address = Address(str(host), int(port))
         self._closing, self._closed = socket.socketpair()

@@ -63,7 +63,7 @@ def handler_of(what: Any, shape: Shape, *, method: str = "reconcile") -> Handler
         raise place.error(f"takes {len(wanted)} parameters: {_expected(shape)}")
     takes_context = len(wanted) == (2 if shape == "object" else 1)
     if takes_context and shape != "free":
-        _check_context(function, wanted[-1], is_async, place)
+        _check_context(function, wanted[-1], place, is_async=is_async)
     return Handler(function, is_async, takes_object=shape == "object", takes_context=takes_context, place=place)
 
 
@@ -94,7 +94,13 @@ def webhook_handler(what: Any, purpose: Purpose) -> tuple[Handler, tuple[Literal
     }
     if not wanted or tuple(takes) not in allowed.get(purpose, (("object",), ("object", "admission"))):
         raise place.error(f"takes {len(wanted)} parameters: {expected}")
-    handler = Handler(function, inspect.iscoroutinefunction(function), True, "admission" in takes, place)
+    handler = Handler(
+        function,
+        is_async=inspect.iscoroutinefunction(function),
+        takes_object=True,
+        takes_context="admission" in takes,
+        place=place,
+    )
     return handler, tuple(takes)
 
 
@@ -191,7 +197,7 @@ def _callable(what: Any, method: str, place: Place) -> Callable[..., Any]:
     raise place.error(f"is neither a function nor something with a `{method}` method")
 
 
-def _check_context(function: Callable[..., Any], parameter: inspect.Parameter, is_async: bool, place: Place) -> None:
+def _check_context(function: Callable[..., Any], parameter: inspect.Parameter, place: Place, *, is_async: bool) -> None:
     from steersman.operator.context import Context, SyncContext
 
     annotation = _annotations(function, place).get(parameter.name)

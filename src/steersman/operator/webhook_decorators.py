@@ -237,7 +237,7 @@ class WebhookDecorators:
                 raise place.error("on=: at least one operation")
             if purpose != "validator" and "delete" in operations:
                 raise place.error("on='delete': a deleted object cannot be changed; use a validator")
-            if problem := options.problem(purpose != "validator"):
+            if problem := options.problem(mutating=purpose != "validator"):
                 raise place.error(problem)
             if name and not OPERATOR_NAME.fullmatch(name):
                 raise place.error(f"name={name!r}: lower-case letters, digits and '-'")

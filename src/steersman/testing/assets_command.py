@@ -42,6 +42,7 @@ def install(
 
 @app.command("list")
 def list_(
+    *,
     remote: Annotated[
         bool, typer.Option("--remote", help="List the versions of the index, not the installed ones.")
     ] = False,

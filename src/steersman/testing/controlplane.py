@@ -131,8 +131,8 @@ class ControlPlane(Cluster):
             plane = cls(
                 Layout(home, Ports(*free_ports(5))),
                 found,
-                controller_manager=_is_enabled(controller_manager, found, "kube-controller-manager"),
-                scheduler=_is_enabled(scheduler, found, "kube-scheduler"),
+                controller_manager=_is_enabled(found, "kube-controller-manager", asked=controller_manager),
+                scheduler=_is_enabled(found, "kube-scheduler", asked=scheduler),
                 apiserver_args=apiserver_args,
                 controller_manager_args=controller_manager_args,
                 scheduler_args=scheduler_args,
@@ -329,5 +329,5 @@ class ControlPlane(Cluster):
         return certificate_user(self._authority.client(name, groups, valid_for=valid_for))
 
 
-def _is_enabled(asked: bool | None, binaries: Binaries, name: str) -> bool:
+def _is_enabled(binaries: Binaries, name: str, *, asked: bool | None) -> bool:
     return binaries.find(name) is not None if asked is None else asked

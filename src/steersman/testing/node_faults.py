@@ -64,7 +64,7 @@ class NodeFaults:
 
     def partition(self, source: Targets, destination: Targets = _EVERYTHING, *, one_way: bool = False) -> ActiveFault:
         """Drop all packets between two sides; with `one_way` only those from `source` to `destination`."""
-        return self._network("partition", source, destination, one_way)
+        return self._network("partition", source, destination, one_way=one_way)
 
     def delay(
         self,
@@ -76,13 +76,15 @@ class NodeFaults:
         one_way: bool = False,
     ) -> ActiveFault:
         """Delay packets between two sides, in each direction, by `seconds` and up to `jitter_seconds` more."""
-        return self._network("delay", source, destination, one_way, seconds=seconds, jitterSeconds=jitter_seconds)
+        return self._network(
+            "delay", source, destination, one_way=one_way, seconds=seconds, jitterSeconds=jitter_seconds
+        )
 
     def drop(
         self, source: Targets, destination: Targets = _EVERYTHING, *, share: float, one_way: bool = False
     ) -> ActiveFault:
         """Drop a share of the packets between two sides, from 0 to 1, at random."""
-        return self._network("drop", source, destination, one_way, share=share)
+        return self._network("drop", source, destination, one_way=one_way, share=share)
 
     def pause(self, pod: Targets, *, container: str = "") -> ActiveFault:
         """Stop the processes of a Pod without a signal to them (SIGSTOP), until `resume` or the end of the fault."""
@@ -115,7 +117,9 @@ class NodeFaults:
         """Return the active faults."""
         return self._cluster.call("GET", _PATH)["faults"]
 
-    def _network(self, verb: str, source: Targets, destination: Targets, one_way: bool, **fields: float) -> ActiveFault:
+    def _network(
+        self, verb: str, source: Targets, destination: Targets, *, one_way: bool, **fields: float
+    ) -> ActiveFault:
         return self._begin(verb, source, destinations=self._targets(destination), oneWay=one_way, **fields)
 
     def _begin(self, verb: str, sources: Targets, **fields: Any) -> ActiveFault:

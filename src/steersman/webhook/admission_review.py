@@ -128,7 +128,7 @@ class _Answer(msgspec.Struct, rename="camel"):
 def allowed(uid: str, *, patch: bytes | None = None, warnings: Sequence[str] = ()) -> bytes:
     """Return a response that allows a request, with an optional JSON patch."""
     kind = None if patch is None else "JSONPatch"
-    return encode(_Answer(_Response(uid, True, None, patch, kind, tuple(warnings))))
+    return encode(_Answer(_Response(uid, allowed=True, patch=patch, patch_type=kind, warnings=tuple(warnings))))
 
 
 def refused(review: Review, refusal: AdmissionRefusedError, warnings: Sequence[str] = ()) -> bytes:
@@ -141,7 +141,7 @@ def refused(review: Review, refusal: AdmissionRefusedError, warnings: Sequence[s
         causes = tuple(StatusCause(reason=e.reason, message=e.message, field=e.field) for e in refusal.errors)
         details = StatusDetails(name=review.name, group=review.kind.group, kind=review.kind.kind, causes=causes)
     status = Status(status="Failure", message=message, reason=refusal.reason, code=refusal.code, details=details)
-    return encode(_Answer(_Response(review.uid, False, status, None, None, tuple(warnings))))
+    return encode(_Answer(_Response(review.uid, allowed=False, status=status, warnings=tuple(warnings))))
 
 
 def failure(code: int, reason: str, message: str) -> bytes:

@@ -194,7 +194,7 @@ class CertificateManager:
             self._report_error(f"the CA bundle could not be injected: {trouble}")
         action = await self._decide(secret, kept, configurations if trouble is None else None)
         if isinstance(action, Wait):
-            return self._until(action, wrote)
+            return self._until(action, wrote=wrote)
         await self._apply(action, secret, kept)
         return 0.0 if self._keys is not None else _MAX_START_DELAY_SECONDS
 
@@ -256,7 +256,7 @@ class CertificateManager:
         )
         return decide(state, now, self._settings.hosts, self._settings.lifetimes)
 
-    def _until(self, action: Wait, wrote: bool) -> float:
+    def _until(self, action: Wait, *, wrote: bool) -> float:
         if wrote:
             return min(_MAX_START_DELAY_SECONDS, self._settings.poll)
         left = (action.until - self._now()).total_seconds()

@@ -43,7 +43,7 @@ class WebhookOptions(msgspec.Struct, frozen=True):
     """Subresources whose requests are reviewed, such as `status`; `""` is the object itself. Empty: the object only."""
     scope: Literal["*", "Namespaced", "Cluster"] = "*"
 
-    def problem(self, mutating: bool) -> str:
+    def problem(self, *, mutating: bool) -> str:
         """Return the error of these options, or an empty string."""
         if not 1 <= self.timeout <= 30:
             return f"timeout={self.timeout}: must be from 1 to 30 seconds"

@@ -98,7 +98,7 @@ class Source:
         self.seconds = seconds
         self.broken = False
 
-    async def __call__(self, _forced: bool) -> Credentials:
+    async def __call__(self, *, forced: bool) -> Credentials:
         self.calls += 1
         call = self.calls
         try:

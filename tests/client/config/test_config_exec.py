@@ -173,7 +173,7 @@ async def test_a_plugin_that_hangs_is_ended_with_its_children(program, tmp_path:
         f"open({str(pids)!r}, 'w').write(str(child.pid))\ntime.sleep(600)"
     )
     with pytest.raises(CredentialError, match=r"did not finish within 0.5 s"):
-        await run_plugin(plugin(command), {}, False, timeout=0.5)
+        await run_plugin(plugin(command), {}, interactive=False, timeout=0.5)
     if pids.exists():
         await _gone(int(pids.read_text()))
 
@@ -218,9 +218,9 @@ async def _gone(pid: int) -> None:
 async def test_interactive_mode_decides_about_standard_input(mode: str, terminal: bool, interactive: bool) -> None:
     seen: list[tuple[bool, bool]] = []
 
-    async def run(_plugin: ExecPlugin, env: Any, is_interactive: bool) -> Output:
+    async def run(_plugin: ExecPlugin, env: Any, *, interactive: bool) -> Output:
         spec = json.loads(env["KUBERNETES_EXEC_INFO"])["spec"]
-        seen.append((is_interactive, spec["interactive"]))
+        seen.append((interactive, spec["interactive"]))
         return Output(0, credential(token="t").encode())
 
     await exec_auth(plugin("x", interactive_mode=mode), run=run, is_terminal=lambda: terminal).headers()
@@ -238,7 +238,7 @@ async def test_a_plugin_runs_again_only_when_its_credential_expires_or_is_refuse
     now = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
     runs = 0
 
-    async def run(_plugin: ExecPlugin, _env: Any, _interactive: bool) -> Output:
+    async def run(_plugin: ExecPlugin, _env: Any, *, interactive: bool) -> Output:
         nonlocal runs
         runs += 1
         expires = (now + dt.timedelta(hours=1)).isoformat()

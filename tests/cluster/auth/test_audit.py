@@ -20,7 +20,7 @@ SECRET = Attributes("create", "", "v1", "secrets", "", "default")
 def one(log: Log, attributes: Attributes = UPDATE, **more) -> None:
     entry = log.begin(JANE, attributes, uri="/x", **more)
     if entry is not None:
-        entry.authorized(True, "because")
+        entry.authorized((True, "because"))
         entry.request({"kind": "Secret", "data": {"a": "b"}})
         entry.complete(200, {"kind": "Deployment"})
 

@@ -31,7 +31,7 @@ def test_a_missing_name_is_required():
 
 
 def test_a_cluster_scoped_object_has_no_namespace():
-    found = validate_metadata(obj(), Path("metadata"), False)
+    found = validate_metadata(obj(), Path("metadata"), namespaced=False)
     assert texts(found) == ["metadata.namespace: Forbidden: not allowed on this type"]
 
 
@@ -42,11 +42,11 @@ def test_a_generated_names_prefix_may_end_in_a_dash():
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a%b"])
 def test_a_path_segment_is_safe_in_urls(name: str):
-    assert validate_metadata(obj(name=name), Path("metadata"), True, "path")
+    assert validate_metadata(obj(name=name), Path("metadata"), "path", namespaced=True)
 
 
 def test_a_path_segment_may_be_any_other_name():
-    assert not validate_metadata(obj(name="system:A_b"), Path("metadata"), True, "path")
+    assert not validate_metadata(obj(name="system:A_b"), Path("metadata"), "path", namespaced=True)
 
 
 def test_a_custom_resource_may_have_bare_finalizers():

@@ -132,7 +132,7 @@ class Replay:
         self.strategy.prepare_create(obj, self.context)
         qualified = self.strategy.qualified_finalizers
         rule, path = self.strategy.name_rule, FieldPath("metadata")
-        errors = validate_metadata(obj, path, self.namespaced, rule, builtin=qualified)
+        errors = validate_metadata(obj, path, rule, namespaced=self.namespaced, builtin=qualified)
         errors += self.strategy.validate_create(obj, self.context)
         if errors:
             raise invalid(self.error_group, self.kind, name_of(obj), errors)
@@ -146,7 +146,7 @@ class Replay:
         before = copy.deepcopy(old)
         keep_system_fields(obj, old)
         self.strategy.prepare_update(obj, old, self.context)
-        errors = validate_metadata_update(obj, old, FieldPath("metadata"), self.namespaced)
+        errors = validate_metadata_update(obj, old, FieldPath("metadata"), namespaced=self.namespaced)
         errors += self.strategy.validate_update(obj, old, self.context)
         assert old == before, "the old object was changed"
         if errors:

@@ -59,9 +59,9 @@ def created(kind: str, sent: Object) -> Object:
 
 def complaints(kind: str, obj: Object) -> list[FieldError]:
     strategy = strategy_of(kind)
-    return validate_metadata(obj, FieldPath("metadata"), True, strategy.name_rule) + strategy.validate_create(
-        obj, context()
-    )
+    return validate_metadata(
+        obj, FieldPath("metadata"), strategy.name_rule, namespaced=True
+    ) + strategy.validate_create(obj, context())
 
 
 def changed(kind: str, old: Object, new: Object, subresource: str = "") -> tuple[Object, list[str]]:

@@ -80,7 +80,7 @@ async def test_a_test_may_fail_evict_and_unready_pods(api: Api, node: nodes.Simu
     for name in ("a", "b"):
         await api.pod(name, node.name, C)
         await pod_until(api, name, ready)
-    node.set_ready(api.namespace, "a", False)
+    node.set_ready(api.namespace, "a", ready=False)
     await pod_until(api, "a", lambda s: not ready(s))
     node.fail_pod(api.namespace, "a", exit_code=9, message="by hand")
     pod = await pod_until(api, "a", lambda s: s["containerStatuses"][0]["restartCount"] == 1)

@@ -15,10 +15,10 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -67,7 +67,12 @@ class Output:
     stderr: bytes = field(default=b"", repr=False)
 
 
-Run = Callable[[ExecPlugin, Mapping[str, str], bool], Awaitable[Output]]
+class Run(Protocol):
+    """Runs a plugin."""
+
+    async def __call__(self, plugin: ExecPlugin, env: Mapping[str, str], /, *, interactive: bool) -> Output:
+        """Run a plugin with additional environment variables; an interactive one has the terminal."""
+        ...
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -94,9 +99,11 @@ def exec_auth(
     run_it = run or run_plugin
     terminal = is_terminal or _stdin_is_terminal
 
-    async def obtain(_forced: bool) -> Credentials:
-        interactive = _interactive(plugin, terminal())
-        output = await run_it(plugin, {"KUBERNETES_EXEC_INFO": exec_info(plugin, interactive)}, interactive)
+    async def obtain(*, forced: bool) -> Credentials:  # each run obtains new credentials
+        interactive = _interactive(plugin, terminal=terminal())
+        output = await run_it(
+            plugin, {"KUBERNETES_EXEC_INFO": exec_info(plugin, interactive=interactive)}, interactive=interactive
+        )
         if output.status != 0:
             said = _error_output(plugin, output.stderr)
             problem = f"{plugin.command} failed with status {output.status}{f': {said}' if said else ''}"
@@ -106,7 +113,7 @@ def exec_auth(
     return RefreshingAuth(obtain)
 
 
-def exec_info(plugin: ExecPlugin, interactive: bool) -> str:
+def exec_info(plugin: ExecPlugin, *, interactive: bool) -> str:
     """Return the value of KUBERNETES_EXEC_INFO: an ExecCredential with the spec for the plugin."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.cluster is not None:
@@ -152,7 +159,7 @@ def read_credential(plugin: ExecPlugin, stdout: bytes, now: Now) -> Credentials:
 
 
 async def run_plugin(
-    plugin: ExecPlugin, env: Mapping[str, str], interactive: bool, *, timeout: float | None = None
+    plugin: ExecPlugin, env: Mapping[str, str], *, interactive: bool, timeout: float | None = None
 ) -> Output:
     """Run the plugin's command without blocking the event loop.
 
@@ -179,15 +186,15 @@ async def run_plugin(
     try:
         async with asyncio.timeout(deadline):
             stdout, stderr, status = await asyncio.gather(
-                _read(process.stdout, _MAX_OUTPUT_BYTES, process, interactive),
-                _read(process.stderr, _MAX_STDERR_BYTES, None, interactive),
+                _read(process.stdout, _MAX_OUTPUT_BYTES, process, interactive=interactive),
+                _read(process.stderr, _MAX_STDERR_BYTES, None, interactive=interactive),
                 process.wait(),
             )
     except TimeoutError:
         raise plugin.error(f"{plugin.command} did not finish within {deadline:g} s") from None
     finally:
         if process.returncode is None:
-            _kill(process, interactive)
+            _kill(process, interactive=interactive)
             await process.wait()
         # A grandchild process may hold the pipes open; closing our ends prevents a wait for it.
         cast(Any, process)._transport.close()
@@ -200,6 +207,7 @@ async def _read(
     stream: asyncio.StreamReader | None,
     limit: int,
     process: asyncio.subprocess.Process | None,
+    *,
     interactive: bool,
 ) -> bytes:
     """Read a pipe up to `limit` bytes; beyond it kill the process or, without a process, discard the rest."""
@@ -210,11 +218,11 @@ async def _read(
         if len(found) <= limit:
             found += chunk
         if len(found) > limit and process is not None:
-            _kill(process, interactive)
+            _kill(process, interactive=interactive)
     return bytes(found)
 
 
-def _kill(process: asyncio.subprocess.Process, interactive: bool) -> None:
+def _kill(process: asyncio.subprocess.Process, *, interactive: bool) -> None:
     with contextlib.suppress(ProcessLookupError):
         if interactive:
             process.kill()
@@ -222,7 +230,7 @@ def _kill(process: asyncio.subprocess.Process, interactive: bool) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _interactive(plugin: ExecPlugin, terminal: bool) -> bool:
+def _interactive(plugin: ExecPlugin, *, terminal: bool) -> bool:
     if plugin.interactive_mode == "Always" and not terminal:
         raise plugin.error(
             f"{plugin.command} needs a terminal (interactiveMode Always), but standard input is not a terminal",

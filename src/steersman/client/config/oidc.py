@@ -89,7 +89,7 @@ def oidc_auth(provider: OidcProvider, *, fetch: Fetch = fetch_with_aiohttp, now:
     """Return an `Authenticator` for `provider`. It sends no request while the ID token is valid for 10 s more."""
     id_token, refresh_token = provider.id_token, provider.refresh_token
 
-    async def obtain(forced: bool) -> Credentials:
+    async def obtain(*, forced: bool) -> Credentials:
         nonlocal id_token, refresh_token
         lifetime = token_lifetime(id_token, now) if id_token else 0.0
         if forced or lifetime <= 10:

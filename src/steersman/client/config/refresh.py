@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from steersman.client.config.base import NO_HEADERS, ClientCertificate
 from steersman.client.config.errors import CredentialError
@@ -36,14 +37,22 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+class Obtain(Protocol):
+    """The source of the credentials."""
+
+    async def __call__(self, *, forced: bool) -> Credentials:
+        """Obtain credentials; `forced` is true if the API server has rejected the present ones."""
+        ...
+
+
 class RefreshingAuth:
-    """An `Authenticator` that calls an asynchronous `obtain(forced)`.
+    """An `Authenticator` that calls an asynchronous `obtain(forced=…)`.
 
     At most one call of `obtain` runs at a time; it is cancelled when all its callers are cancelled. After a failed
     refresh, credentials that are still valid stay in use. Use it from one event loop at a time.
     """
 
-    def __init__(self, obtain: Callable[[bool], Awaitable[Credentials]]) -> None:
+    def __init__(self, obtain: Obtain) -> None:
         self._obtain = obtain
         self._headers: Mapping[str, str] = NO_HEADERS
         self._certificate: ClientCertificate | None = None
@@ -74,18 +83,18 @@ class RefreshingAuth:
             if now < self._valid_until and not forced:
                 return self._headers
             raise _copy_of(self._failure)
-        await self._await_refresh(forced)
+        await self._await_refresh(forced=forced)
         if self._failure is not None:
             if asyncio.get_running_loop().time() < self._valid_until and not forced:
                 return self._headers
             raise _copy_of(self._failure)
         return self._headers
 
-    async def _await_refresh(self, forced: bool) -> None:
+    async def _await_refresh(self, *, forced: bool) -> None:
         loop = asyncio.get_running_loop()
         refreshing = self._refreshing
         if refreshing is None or refreshing.done() or refreshing.get_loop() is not loop:
-            refreshing = self._refreshing = loop.create_task(self._refresh(forced), name="refresh credentials")
+            refreshing = self._refreshing = loop.create_task(self._refresh(forced=forced), name="refresh credentials")
             self._waiting = 0
         self._waiting += 1
         try:
@@ -98,10 +107,10 @@ class RefreshingAuth:
         finally:
             self._waiting -= 1
 
-    async def _refresh(self, forced: bool) -> None:
+    async def _refresh(self, *, forced: bool) -> None:
         loop = asyncio.get_running_loop()
         try:
-            new = await self._obtain(forced)
+            new = await self._obtain(forced=forced)
         except CredentialError as error:
             self._failure, self._failed_at = error, loop.time()
             return

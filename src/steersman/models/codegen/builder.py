@@ -94,7 +94,7 @@ class Builder:
         for wire, prop in schema.get("properties", {}).items():
             if wire in skip:
                 continue
-            made = self._field(cls, wire, prop, wire in required and not prop.get("nullable"))
+            made = self._field(cls, wire, prop, required=wire in required and not prop.get("nullable"))
             while made.name in taken:
                 made.name += "_"
             taken[made.name] = wire
@@ -102,7 +102,7 @@ class Builder:
         cls.hidden = tuple(f.name for f in cls.fields if f.wire in self.hidden.get(name, ()))
         return cls
 
-    def _field(self, cls: ClassDef, wire: str, prop: Schema, required: bool) -> FieldDef:
+    def _field(self, cls: ClassDef, wire: str, prop: Schema, *, required: bool) -> FieldDef:
         annotation, struct = self._type(cls, wire, prop)
         default: str | None = None
         zero: str | None = None

@@ -56,7 +56,7 @@ def candidates(trace: Trace, perturb: Sequence[str], *, external: bool = False) 
     plans: dict[str, list[Plan]] = {kind: [] for kind in kinds}
     pruned: list[Pruned] = []
     by_revision = {commit.revision: commit for commit in trace.commits}
-    _of_writes(trace, by_revision, plans, pruned, external)
+    _of_writes(trace, by_revision, plans, pruned, external=external)
     _of_past(trace, phases, plans)
     _of_events(trace, by_revision, phases, plans, pruned)
     if "absent" in plans:
@@ -66,7 +66,7 @@ def candidates(trace: Trace, perturb: Sequence[str], *, external: bool = False) 
 
 
 def _of_writes(
-    trace: Trace, by_revision: dict[int, Commit], plans: dict[str, list[Plan]], pruned: list[Pruned], external: bool
+    trace: Trace, by_revision: dict[int, Commit], plans: dict[str, list[Plan]], pruned: list[Pruned], *, external: bool
 ) -> None:
     seen: dict[tuple[str, str], str] = {}
     previous: WriteRecord | None = None

@@ -113,7 +113,14 @@ def explore_sequences(
     began = time.monotonic()
     with Runner(job, seed) as runner, later_runner(job, seed) as later:
         search = _Search(
-            request, runner, later, seed, result, partial(_played, operator, dict(settings or {})), history, plans
+            request,
+            runner,
+            later,
+            seed,
+            result,
+            partial(_played, operator, dict(settings or {})),
+            plans,
+            history=history,
         )
 
         @h.seed(seed)
@@ -166,9 +173,17 @@ class _Search:
     """Judges sequences; the result of each is kept, so that the reduction is consistent."""
 
     def __init__(
-        self, request: Request, runner: Runner, later: Runner, seed: int, result: SequenceResult,
-        played: Callable[[ChangeSequence], Any], history: bool, plans: int,
-    ) -> None:  # fmt: skip
+        self,
+        request: Request,
+        runner: Runner,
+        later: Runner,
+        seed: int,
+        result: SequenceResult,
+        played: Callable[[ChangeSequence], Any],
+        plans: int,
+        *,
+        history: bool,
+    ) -> None:
         self._request = request
         self._runner = runner
         self._later = later

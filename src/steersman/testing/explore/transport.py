@@ -150,11 +150,11 @@ class ExploredTransport:
                 yield response
                 return
             initial = dict(_pairs(query)).get("sendInitialEvents") == "true"
-            frames = self._watched(response.chunks, resource_name(info.group, info.resource), initial)
+            frames = self._watched(response.chunks, resource_name(info.group, info.resource), initial=initial)
             async with aclosing(frames):
                 yield StreamResponse(response.status, response.headers, frames)
 
-    async def _watched(self, chunks: AsyncIterator[bytes], resource: str, initial: bool) -> AsyncGenerator[bytes]:
+    async def _watched(self, chunks: AsyncIterator[bytes], resource: str, *, initial: bool) -> AsyncGenerator[bytes]:
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
         view = View(resource, self._process, arrived.put_nowait, [])
         self._director.open(view, as_of=self._inner.as_of)

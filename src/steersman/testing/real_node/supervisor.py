@@ -118,7 +118,7 @@ def create_namespaces(first_process: list[str]) -> int:
     return int(first)
 
 
-def main(directory: str, keep: bool) -> None:
+def main(directory: str, *, keep: bool) -> None:
     """Run until standard input or the first process ends, then end the node and remove its namespaces and files."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
@@ -156,4 +156,4 @@ def _kill_at_end_of_input(first: int, ended: threading.Event) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2] == "keep")
+    main(sys.argv[1], keep=sys.argv[2] == "keep")

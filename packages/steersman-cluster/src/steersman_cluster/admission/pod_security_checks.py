@@ -186,7 +186,7 @@ def _volumes(_: Mapping[str, str], spec: Object) -> Finding:
 def _non_root(_: Mapping[str, str], spec: Object) -> Finding:
     pod = fields.pod_context(spec).get("runAsNonRoot")
     told = [(name, context.get("runAsNonRoot")) for name, context in containers(spec)]
-    setters = fields.setters(pod is False, [name for name, value in told if value is False])
+    setters = fields.setters([name for name, value in told if value is False], pod=pod is False)
     if setters:
         return "runAsNonRoot != true", f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false"
     silent = [name for name, value in told if value is None] if not pod else []
@@ -196,7 +196,7 @@ def _non_root(_: Mapping[str, str], spec: Object) -> Finding:
 
 def _not_user_0(_: Mapping[str, str], spec: Object) -> Finding:
     bad = [name for name, context in containers(spec) if context.get("runAsUser") == 0]
-    setters = fields.setters(fields.pod_context(spec).get("runAsUser") == 0, bad)
+    setters = fields.setters(bad, pod=fields.pod_context(spec).get("runAsUser") == 0)
     return ("runAsUser=0", f"{' and '.join(setters)} must not set runAsUser=0") if setters else None
 
 
@@ -216,7 +216,7 @@ def _selinux(allowed: Collection[str], _: Mapping[str, str], spec: Object) -> Fi
         return bool(wrong or given)
 
     pod = is_bad(fields.pod_context(spec))
-    setters = fields.setters(pod, [name for name, context in containers(spec) if is_bad(context)])
+    setters = fields.setters([name for name, context in containers(spec) if is_bad(context)], pod=pod)
     if not setters:
         return None
     data = [f"{counted('type', types)} {quoted(sorted(types))}"] if types else []
@@ -261,7 +261,7 @@ def _windows_host(_: Mapping[str, str], spec: Object) -> Finding:
         return bool(get_object(context, "windowsOptions").get("hostProcess"))
 
     bad = [name for name, context in containers(spec) if is_bad(context)]
-    setters = fields.setters(is_bad(fields.pod_context(spec)), bad)
+    setters = fields.setters(bad, pod=is_bad(fields.pod_context(spec)))
     detail = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
     return ("hostProcess", detail) if setters else None
 

@@ -51,7 +51,7 @@ def container_names(names: Sequence[str]) -> str:
     return f"{counted('container', names)} {quoted(names)}"
 
 
-def setters(pod: bool, names: Sequence[str]) -> list[str]:
+def setters(names: Sequence[str], *, pod: bool) -> list[str]:
     """The holders of a forbidden field: the Pod, or some of its containers."""
     return [*(["pod"] if pod else []), *([container_names(names)] if names else [])]
 
@@ -69,4 +69,4 @@ def bad_profiles(spec: Object, field: str, allowed: Collection[str]) -> tuple[li
     kinds = {kind for _, kind in found}
     if pod is not None:
         kinds.add(pod)
-    return setters(pod is not None, [name for name, _ in found]), sorted(kinds)
+    return setters([name for name, _ in found], pod=pod is not None), sorted(kinds)

@@ -360,7 +360,7 @@ async def _shown_names(url: str, host: str) -> tuple[list[str], list[str]]:
                 split.hostname, split.port or 443, ssl=context, server_hostname=host
             )
             try:
-                der = writer.get_extra_info("ssl_object").getpeercert(True)
+                der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
             finally:
                 writer.close()
         names = x509.load_der_x509_certificate(der).extensions.get_extension_for_class(x509.SubjectAlternativeName)

@@ -119,7 +119,7 @@ class Deleter:
             if metadata.get("deletionTimestamp") is None:
                 return self._begin(resource, item, obj, options, context)
             if self._server.holds(resource, obj):
-                return Deleted(obj, False)
+                return Deleted(obj, gone=False)
         if type(resource.strategy).grace is not Strategy.grace:
             found = self._gracefully(resource, item, obj, options, context)
             if found is not None:
@@ -136,7 +136,7 @@ class Deleter:
             _set_finalizers(resource, metadata, options)
         self._server.ending(resource, obj, context)
         self._keep(resource, item, obj, options)
-        return Deleted(obj, False)
+        return Deleted(obj, gone=False)
 
     def _gracefully(
         self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions, context: WriteContext
@@ -149,7 +149,7 @@ class Deleter:
             if not left:
                 return None
             if asked is None or asked >= left:
-                return Deleted(obj, False, pending=True)
+                return Deleted(obj, gone=False, pending=True)
             moment = max(
                 _timestamp(metadata["deletionTimestamp"]) + timedelta(seconds=asked - left), _timestamp(context.now)
             )
@@ -166,7 +166,7 @@ class Deleter:
         _set_finalizers(resource, metadata, options)
         self._keep(resource, item, obj, options)
         if grace or metadata.get("finalizers"):
-            return Deleted(obj, False)
+            return Deleted(obj, gone=False)
         return self._remove(resource, item, obj, options)
 
     def _at_once(
@@ -182,7 +182,7 @@ class Deleter:
                 metadata["generation"] += 1
         metadata["deletionGracePeriodSeconds"] = 0
         self._keep(resource, item, obj, options)
-        return Deleted(obj, False)
+        return Deleted(obj, gone=False)
 
     def _keep(self, resource: ResourceType, item: Item, obj: Object, options: DeleteOptions) -> None:
         if options.dry_run or obj == object_of(resource, item):
@@ -201,7 +201,7 @@ class Deleter:
                 meta(obj)["resourceVersion"] = str(last.revision)
             if (resource.group, resource.plural) == ("", "services"):
                 self._server.storage.delete(("", "endpoints"), item.namespace, item.name)
-        return Deleted(obj, True)
+        return Deleted(obj, gone=True)
 
 
 def _check_preconditions(resource: ResourceType, name: str, obj: Object, options: DeleteOptions) -> None:

@@ -110,7 +110,7 @@ class HTTPSServer:
         peer: Any = None
         if transport is not None:
             tls = transport.get_extra_info("ssl_object")
-            peer = tls.getpeercert(True) if tls is not None else None
+            peer = tls.getpeercert(binary_form=True) if tls is not None else None
         return Request(
             request.method,
             url.path,
@@ -173,7 +173,7 @@ class HTTPSServer:
         assert request.transport is not None
         incoming = _Incoming(request.transport)
         request.protocol.set_parser(cast(Any, incoming))
-        request.protocol.keep_alive(False)
+        request.protocol.keep_alive(False)  # noqa: FBT003 - a positional parameter
         headers = CIMultiDict(response.headers)
         if not response.headers:
             headers.update(

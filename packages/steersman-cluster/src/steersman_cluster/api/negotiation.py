@@ -51,7 +51,7 @@ def form_of(
         return _PLAIN
     clauses = [clause.strip() for clause in accept.split(",") if clause.strip()]
     if not custom and not _ROUTED.intersection(clause.partition(";")[0].strip() for clause in clauses):
-        return _not_routed(listing)
+        return _not_routed(listing=listing)
     for clause in sorted(clauses, key=quality, reverse=True):
         form = _form(clause, custom=custom, watch=watch, tables=tables)
         if form is not None:
@@ -60,7 +60,7 @@ def form_of(
     return not_acceptable(f"only the following media types are accepted: {', '.join(offered)}")
 
 
-def _not_routed(listing: bool) -> APIError:
+def _not_routed(*, listing: bool) -> APIError:
     offered = [JSON, YAML, PROTOBUF]
     if listing:
         offered += [f"{JSON};stream=watch", f"{PROTOBUF};stream=watch"]

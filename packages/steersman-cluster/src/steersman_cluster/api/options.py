@@ -144,7 +144,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:
     bookmarks = _flag(params, "allowWatchBookmarks")
     limit = number_of(params, "limit") or 0
     check = _watch_problems if watch else _list_problems
-    problems = check(version, match, token, initial)
+    problems = check(version, match, token, initial=initial)
     if problems:
         raise invalid("meta.k8s.io", "ListOptions", "", problems)
     if version and (len(version) > 19 or not (version.isascii() and version.isdecimal())):
@@ -154,7 +154,7 @@ def list_options(params: Params, *, watch: bool = False) -> ListOptions:
     return ListOptions(labels, fields, limit, token, version, match, timeout, bookmarks, initial)
 
 
-def _watch_problems(version: str, match: str, token: str, initial: bool | None) -> list[FieldError]:
+def _watch_problems(version: str, match: str, token: str, *, initial: bool | None) -> list[FieldError]:
     found: list[FieldError] = []
     path = "resourceVersionMatch"
     if initial is not None and match != "NotOlderThan":
@@ -171,7 +171,7 @@ def _watch_problems(version: str, match: str, token: str, initial: bool | None) 
     return found
 
 
-def _list_problems(version: str, match: str, token: str, initial: bool | None) -> list[FieldError]:
+def _list_problems(version: str, match: str, token: str, *, initial: bool | None) -> list[FieldError]:
     found: list[FieldError] = []
     path = "resourceVersionMatch"
     if match:

@@ -164,7 +164,7 @@ class APIServer:
         entry = self._recorded(request, attributes, requester, user) if self.audit is not None else None
         try:
             if entry is not None:
-                entry.authorized(*self.auth.authorizer.authorize(user, attributes))
+                entry.authorized(self.auth.authorizer.authorize(user, attributes))
             self.auth.authorize(user, attributes)
             aggregated = await self.aggregation.serve(request, user)
             if aggregated is not None:

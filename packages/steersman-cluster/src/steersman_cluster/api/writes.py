@@ -106,7 +106,7 @@ class Writer:
         if (present := self._storage.get(resource.stored_at, change.namespace, name)) is not None:
             raise _exists(resource, present)
         body = self._commit(change, obj, stored) if not change.options.dry_run else None
-        return Outcome(obj, True, body)
+        return Outcome(obj, created=True, body=body)
 
     def _create_problems(self, change: Change, obj: Object) -> list[FieldError]:
         resource = change.resource
@@ -114,8 +114,8 @@ class Writer:
         problems = rules.validate_metadata(
             obj,
             _METADATA,
-            resource.namespaced,
             strategy.name_rule,
+            namespaced=resource.namespaced,
             builtin=strategy.qualified_finalizers,
         )
         problems += strategy.validate_create(obj, change.context)
@@ -231,7 +231,7 @@ class Writer:
         return Outcome(obj, body=body)
 
     def _update_problems(self, change: Change, obj: Object, old: Object) -> list[FieldError]:
-        problems = rules.validate_metadata_update(obj, old, _METADATA, change.resource.namespaced)
+        problems = rules.validate_metadata_update(obj, old, _METADATA, namespaced=change.resource.namespaced)
         problems += change.resource.strategy.validate_update(obj, old, change.context)
         return problems
 

@@ -187,10 +187,11 @@ class Entry:
         for key, value in annotations.items():
             self._annotations.setdefault(key, value)
 
-    def authorized(self, allowed: bool, reason: str) -> None:
-        """Record how authorisation decided."""
-        decision = "allow" if allowed else "forbid"
-        self.annotate({"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": reason})
+    def authorized(self, decision: tuple[bool, str]) -> None:
+        """Record the decision of the authorizer: whether the request is allowed, and the reason."""
+        allowed, reason = decision
+        verdict = "allow" if allowed else "forbid"
+        self.annotate({"authorization.k8s.io/decision": verdict, "authorization.k8s.io/reason": reason})
 
     def request(self, obj: Any) -> None:
         """Record the object (or patch) that was sent; ignored below level Request."""

@@ -83,13 +83,13 @@ class Checked:
 
 def check(parsed: Parsed, variables: Mapping[str, Type], *, patches: bool = False) -> Checked:
     """Check an expression against the types of its variables; `patches` adds the types of patch expressions."""
-    checker = _Checker(Checked(parsed), dict(variables), patches)
+    checker = _Checker(Checked(parsed), dict(variables), patches=patches)
     checker.visit(parsed.root)
     return checker.found
 
 
 class _Checker:
-    def __init__(self, found: Checked, scope: dict[str, Type], patches: bool) -> None:
+    def __init__(self, found: Checked, scope: dict[str, Type], *, patches: bool) -> None:
         self.patches = patches
         self.found = found
         self.scope = scope
@@ -179,7 +179,7 @@ class _Checker:
         results: list[Type] = []
         taken: list[Overload] = []
         for overload in self.functions[name]:
-            result = _apply(overload, given, member)
+            result = _apply(overload, given, member=member)
             if result is not None:
                 results.append(result)
                 taken.append(overload)
@@ -310,7 +310,7 @@ def _constant(value: Any) -> Type:
     return NULL
 
 
-def _apply(overload: Overload, given: Sequence[Type], member: bool) -> Type | None:
+def _apply(overload: Overload, given: Sequence[Type], *, member: bool) -> Type | None:
     """The result of an overload for these arguments; `None` where it does not take them."""
     if overload.member != member or len(overload.params) != len(given):
         return None

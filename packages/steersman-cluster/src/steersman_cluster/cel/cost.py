@@ -119,7 +119,7 @@ class _Coster:
         for element in node.elements:
             total = plus(total, self.cost(element))
             size = size.union(self._known(element))
-        self.entries[node.id] = _Entry(True, fixed(1), size)
+        self.entries[node.id] = _Entry(is_list=True, key=fixed(1), value=size)
         return plus(total, _LIST)
 
     def _map(self, node: MapOf) -> int:
@@ -130,7 +130,7 @@ class _Coster:
         for each, content, _ in node.entries:
             total = plus(total, plus(self.cost(each), self.cost(content)))
             key, value = key.union(self._known(each)), value.union(self._known(content))
-        self.entries[node.id] = _Entry(False, key, value)
+        self.entries[node.id] = _Entry(is_list=False, key=key, value=value)
         return plus(total, _MAP)
 
     def _comprehension(self, node: Comprehension) -> int:

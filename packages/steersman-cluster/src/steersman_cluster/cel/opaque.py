@@ -217,7 +217,7 @@ _SEMVER = re.compile(
 )
 
 
-def _semver(text: Any, normalize: bool = False) -> Semver:
+def _semver(text: Any, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - arguments of CEL are positional
     if normalize:
         text = re.sub(r"^v", "", text)
         head = re.match(r"[0-9.]*", text)

@@ -94,7 +94,7 @@ def compile(  # noqa: A001
 
 
 @lru_cache(maxsize=2048)
-def _cached(expression: str, variables: tuple[tuple[str, Type], ...], patches: bool) -> Program:
+def _cached(expression: str, variables: tuple[tuple[str, Type], ...], patches: bool) -> Program:  # noqa: FBT001 - cheaper keys
     raw = frozenset(name for name, kind in variables if kind is not ANY and kind.kind not in ("opaque", "optional"))
     return Program(expression, dict(variables), raw, patches=patches)
 

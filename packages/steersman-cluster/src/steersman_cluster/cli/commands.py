@@ -50,7 +50,7 @@ app.add_typer(fault)
 app.add_typer(image)
 
 
-def _print_version(requested: bool) -> None:
+def _print_version(*, requested: bool) -> None:
     if requested:
         typer.echo(f"steersman-cluster {__version__}")
         raise typer.Exit
@@ -58,6 +58,7 @@ def _print_version(requested: bool) -> None:
 
 @app.callback()
 def _root(
+    *,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
@@ -89,6 +90,7 @@ Name = Annotated[
 @app.command()
 @_spelled
 def start(
+    *,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return when it is ready.")
     ] = False,
@@ -237,6 +239,7 @@ def stop(
         typer.Argument(help="Which cluster; `default` by default.", autocompletion=_complete_name, show_default=False),
     ] = None,
     other_name: OtherName = None,
+    *,
     all_: Annotated[bool, typer.Option("--all", help="Stop every cluster of this user.")] = False,
 ) -> None:
     """Stop a running cluster. Objects in a --data directory stay; everything else is removed.
@@ -335,6 +338,7 @@ def load(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", help="Namespace of objects that name none.")
     ] = "default",
+    *,
     force_conflicts: Annotated[
         bool, typer.Option("--force-conflicts", help="Take over fields that others manage, instead of failing.")
     ] = False,

@@ -41,9 +41,10 @@ Container = Annotated[str, typer.Option("--container", "-c", help="One container
 def partition(
     targets: Targets,
     other: Other = None,
-    one_way: OneWay = False,
     namespace: Namespace = "default",
     name: Name = "default",
+    *,
+    one_way: OneWay = False,
 ) -> None:
     """Drop all packets between two sides."""
     _begin(name, namespace, "partition", targets, other, oneWay=one_way)
@@ -55,6 +56,7 @@ def delay(
     seconds: Annotated[float, typer.Option(min=0, help="By how much each packet is late, in each direction.")],
     jitter_seconds: Annotated[float, typer.Option("--jitter-seconds", min=0, help="Up to so much more.")] = 0.0,
     other: Other = None,
+    *,
     one_way: OneWay = False,
     namespace: Namespace = "default",
     name: Name = "default",
@@ -68,6 +70,7 @@ def drop(
     targets: Targets,
     share: Annotated[float, typer.Option(min=0, max=1, help="The share of packets that is lost, 0 to 1.")],
     other: Other = None,
+    *,
     one_way: OneWay = False,
     namespace: Namespace = "default",
     name: Name = "default",

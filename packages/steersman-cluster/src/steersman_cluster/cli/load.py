@@ -20,7 +20,7 @@ __all__ = ["apply_files", "line"]
 def apply_files(kubeconfig: Path, paths: Sequence[Path], *, namespace: str, force: bool, output: str) -> int:
     """Apply files and print the results; returns the exit code. Raises `ClientError` without a connection."""
     manifests, problems = read(paths)
-    outcomes = asyncio.run(_apply(kubeconfig, manifests, namespace, force, quiet=output == "json"))
+    outcomes = asyncio.run(_apply(kubeconfig, manifests, namespace, force=force, quiet=output == "json"))
     if output == "json":
         told = [
             {
@@ -41,7 +41,7 @@ def apply_files(kubeconfig: Path, paths: Sequence[Path], *, namespace: str, forc
 
 
 async def _apply(
-    kubeconfig: Path, manifests: Sequence[Manifest], namespace: str, force: bool, *, quiet: bool
+    kubeconfig: Path, manifests: Sequence[Manifest], namespace: str, *, force: bool, quiet: bool
 ) -> list[Outcome]:
     outcomes: list[Outcome] = []
     async with Client(load_config(kubeconfig), on_warning=_warn) as client:

@@ -113,7 +113,9 @@ class _Reconcile:
             wanted, why = self._decide(proposals, present, least)
         if wanted != present:
             await self._scale(view, target.name, present, wanted, why)
-        return self._result(scale.current_replicas, wanted, tuple(p.status for p in proposals), wanted != present)
+        return self._result(
+            scale.current_replicas, wanted, tuple(p.status for p in proposals), scaled=wanted != present
+        )
 
     def _decide(self, proposals: Sequence[Proposal], present: int, least: int) -> tuple[int, str]:
         best = max(proposals, key=lambda p: p.replicas)
@@ -238,7 +240,7 @@ class _Reconcile:
             self.conditions = tuple(made if c.type == type else c for c in self.conditions)
 
     def _result(
-        self, current: int, desired: int, metrics: tuple[MetricStatus, ...], scaled: bool = False
+        self, current: int, desired: int, metrics: tuple[MetricStatus, ...], *, scaled: bool = False
     ) -> HorizontalPodAutoscalerStatus:
         return HorizontalPodAutoscalerStatus(
             observed_generation=self.hpa.metadata.generation or None,

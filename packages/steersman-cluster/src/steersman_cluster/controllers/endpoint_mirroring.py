@@ -68,7 +68,7 @@ def mirrors_of(subsets: Iterable[EndpointSubset]) -> list[Mirror]:
         both += [(address, False) for address in subset.not_ready_addresses]
         count = 0
         for address, ready in both:
-            made = _endpoint(address, ready)
+            made = _endpoint(address, ready=ready)
             if made is None or count >= MAX_PER_SUBSET:
                 continue
             family, endpoint = made
@@ -77,7 +77,7 @@ def mirrors_of(subsets: Iterable[EndpointSubset]) -> list[Mirror]:
     return [Mirror(family, ports, tuple(endpoints)) for (family, ports), endpoints in found.items()]
 
 
-def _endpoint(address: EndpointAddress, ready: bool) -> tuple[str, Endpoint] | None:
+def _endpoint(address: EndpointAddress, *, ready: bool) -> tuple[str, Endpoint] | None:
     try:
         ip = ipaddress.ip_address(address.ip)
     except ValueError:

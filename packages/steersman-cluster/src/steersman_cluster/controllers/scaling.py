@@ -154,13 +154,29 @@ def bounded(
     if desired > present:
         reach = limited(up, present, history.ups, now, up=True)
         if reach < min(desired, most):
-            return Step(reach, True, "ScaleUpLimit", f"{_DESIRED} is increasing faster than the maximum scale rate")
+            return Step(
+                reach,
+                limited=True,
+                reason="ScaleUpLimit",
+                message=f"{_DESIRED} is increasing faster than the maximum scale rate",
+            )
     elif desired < present:
         reach = limited(down, present, history.downs, now, up=False)
         if reach > max(desired, least):
-            return Step(reach, True, "ScaleDownLimit", f"{_DESIRED} is decreasing faster than the maximum scale rate")
+            return Step(
+                reach,
+                limited=True,
+                reason="ScaleDownLimit",
+                message=f"{_DESIRED} is decreasing faster than the maximum scale rate",
+            )
     if desired > most:
-        return Step(most, True, "TooManyReplicas", f"{_DESIRED} is more than the maximum replica count")
+        return Step(
+            most, limited=True, reason="TooManyReplicas", message=f"{_DESIRED} is more than the maximum replica count"
+        )
     if desired < least:
-        return Step(least, True, "TooFewReplicas", f"{_DESIRED} is less than the minimum replica count")
-    return Step(desired, False, "DesiredWithinRange", "the desired count is within the acceptable range")
+        return Step(
+            least, limited=True, reason="TooFewReplicas", message=f"{_DESIRED} is less than the minimum replica count"
+        )
+    return Step(
+        desired, limited=False, reason="DesiredWithinRange", message="the desired count is within the acceptable range"
+    )

@@ -32,7 +32,9 @@ def _resource(path: Path, value: Any, found: list[FieldError]) -> None:
     if isinstance(metadata, dict):
         checked = dict(cast(Object, metadata))
         checked.setdefault("name", "fakename")
-        found += validate_metadata({"metadata": checked}, path / "metadata", bool(checked.get("namespace")), "path")
+        found += validate_metadata(
+            {"metadata": checked}, path / "metadata", "path", namespaced=bool(checked.get("namespace"))
+        )
 
 
 def _api_version(path: Path, value: Any) -> list[FieldError]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Protocol, cast
 
 from steersman_cluster.cel.gotext import go_quote, go_value
 from steersman_cluster.cel.meter import OBJECT_BUDGET, Budget, Meter
@@ -54,8 +54,12 @@ class Validation:
         self.budget.left = -1
 
 
-Walk: TypeAlias = Callable[[Path, Any, Any, bool, Validation], None]
-"""Path, value, old value, whether the whole is unchanged, and the validation that errors are added to."""
+class Walk(Protocol):
+    """Validates the values of one schema."""
+
+    def __call__(self, path: Path, value: Any, old: Any, validation: Validation, *, unchanged: bool) -> None:
+        """Add the errors of a value to `validation`; `unchanged` tells whether the list around it is unchanged."""
+        ...
 
 
 class RuleError(ValueError):
@@ -204,7 +208,7 @@ class Rules:
     def validate(self, obj: Any, old: Any, path: Path = _ROOT) -> list[FieldError]:
         """Return the errors of a value within the cost budget; `old` is ABSENT on create."""
         validation = Validation()
-        self._walk(path, obj, old, False, validation)
+        self._walk(path, obj, old, validation, unchanged=False)
         return validation.errors
 
 
@@ -235,21 +239,21 @@ def _node(  # noqa: C901 - one closure, made of what the node has
         return None
     properties = cast("Mapping[str, Any]", schema.get("properties") or {})
 
-    def walk(path: Path, value: Any, old: Any, unchanged: bool, validation: Validation) -> None:
+    def walk(path: Path, value: Any, old: Any, validation: Validation, *, unchanged: bool) -> None:
         if value is None:
             return
         if own:
-            _run_rules(own, path, value, old, unchanged, validation)
+            _run_rules(own, path, value, old, validation, unchanged=unchanged)
         for other in every:
             if validation.stopped:
                 return
-            other(path, value, old, unchanged, validation)
-        for child, place, item, before, whole in _parts(path, value, old, unchanged):
+            other(path, value, old, validation, unchanged=unchanged)
+        for child, place, item, before, whole in _parts(path, value, old, unchanged=unchanged):
             if validation.stopped:
                 return
-            child(place, item, before, whole, validation)
+            child(place, item, before, validation, unchanged=whole)
 
-    def _parts(path: Path, value: Any, old: Any, unchanged: bool) -> Iterator[tuple[Walk, Path, Any, Any, bool]]:
+    def _parts(path: Path, value: Any, old: Any, *, unchanged: bool) -> Iterator[tuple[Walk, Path, Any, Any, bool]]:
         """The parts of a value that have rules: walkers, paths, values, old values, and whether all is unchanged."""
         if isinstance(value, dict):
             values = cast("dict[str, Any]", value)
@@ -270,7 +274,7 @@ def _node(  # noqa: C901 - one closure, made of what the node has
     return walk
 
 
-def _run_rules(own: list[Rule], path: Path, value: Any, old: Any, unchanged: bool, validation: Validation) -> None:
+def _run_rules(own: list[Rule], path: Path, value: Any, old: Any, validation: Validation, *, unchanged: bool) -> None:
     if validation.budget.left <= 0:
         schema_type = own[0].schema_type
         validation.stop(_error(ErrorType.INVALID, path, schema_type, f"validation {_OUT_OF_BUDGET}"))

@@ -7,7 +7,8 @@ Why an object is refused is `explaining`'s to say; both must always agree.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from functools import partial
+from typing import Any, Protocol, TypeAlias, cast
 
 from steersman.regex import compile_pattern
 from steersman_cluster.cel.formats import check_for, known
@@ -130,7 +131,7 @@ def compile_check(schema: Schema) -> Check:
     enum = cast("list[Any]", schema.get("enum") or [])
     composed = _composition(schema)
     if not types:
-        return _untyped(checks, nullable, enum, composed)
+        return _untyped(checks, enum, composed, nullable=nullable)
     plain = len(types) == 1 and not enum and composed is None and not nullable
     if plain:
         return checks[types[0]]
@@ -157,7 +158,7 @@ def compile_check(schema: Schema) -> Check:
     return check
 
 
-def _untyped(checks: Mapping[str, Check], nullable: bool, enum: list[Any], composed: Check | None) -> Check:
+def _untyped(checks: Mapping[str, Check], enum: list[Any], composed: Check | None, *, nullable: bool) -> Check:
     by_class: dict[type, Check] = {
         str: checks["string"],
         int: checks["number"],
@@ -189,23 +190,33 @@ _CLASSES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+class _Maker(Protocol):
+    """Makes the check of one type; `typed` tells whether the schema names its types."""
+
+    def __call__(self, schema: Schema, /, *, typed: bool) -> Check: ...
+
+
 def _by_type(schema: Schema) -> dict[str, Check]:
     """For each type the check that the value is of it and keeps its rules."""
     types = types_of(schema)
     typed = bool(types)
     wanted = types or ("string", "number", "array", "object", "boolean")
-    makers: dict[str, Callable[[Schema, bool], Check]] = {
+    makers: dict[str, _Maker] = {
         "string": _string,
-        "integer": lambda node, typed: _number(node, typed, integer=True),
-        "number": lambda node, typed: _number(node, typed, integer=False),
-        "boolean": lambda node, typed: (lambda value: type(value) is bool) if typed else _always,
+        "integer": partial(_number, integer=True),
+        "number": partial(_number, integer=False),
+        "boolean": _boolean,
         "array": _array,
         "object": _object,
     }
-    return {kind: makers[kind](schema, typed) for kind in wanted if kind in makers}
+    return {kind: makers[kind](schema, typed=typed) for kind in wanted if kind in makers}
 
 
-def _string(schema: Schema, typed: bool) -> Check:
+def _boolean(_schema: Schema, *, typed: bool) -> Check:
+    return (lambda value: type(value) is bool) if typed else _always
+
+
+def _string(schema: Schema, *, typed: bool) -> Check:
     low, high = schema.get("minLength"), schema.get("maxLength")
     pattern = cast(str, schema.get("pattern") or "")
     search = compile_pattern(pattern).search if pattern else None
@@ -229,7 +240,7 @@ def _string(schema: Schema, typed: bool) -> Check:
     return check
 
 
-def _number(schema: Schema, typed: bool, *, integer: bool) -> Check:  # noqa: C901
+def _number(schema: Schema, *, typed: bool, integer: bool) -> Check:  # noqa: C901
     low, high, factor = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
     no_low, no_high = schema.get("exclusiveMinimum") is True, schema.get("exclusiveMaximum") is True
     shape = usable_format(schema)
@@ -266,7 +277,7 @@ def _whole_float(value: Any) -> bool:
     return type(value) is float and value.is_integer() and abs(value) <= _WHOLE_FLOAT
 
 
-def _array(schema: Schema, typed: bool) -> Check:
+def _array(schema: Schema, *, typed: bool) -> Check:
     low, high = schema.get("minItems"), schema.get("maxItems")
     distinct = schema.get("uniqueItems") is True
     items = schema.get("items")
@@ -294,7 +305,7 @@ def unique(values: Sequence[Any]) -> bool:
     return not any(same(item, other) for index, item in enumerate(values) for other in values[:index])
 
 
-def _object(schema: Schema, typed: bool) -> Check:
+def _object(schema: Schema, *, typed: bool) -> Check:
     low, high = schema.get("minProperties"), schema.get("maxProperties")
     properties = cast("Mapping[str, Schema]", schema.get("properties") or {})
     fields = {name: compile_check(node) for name, node in properties.items()}

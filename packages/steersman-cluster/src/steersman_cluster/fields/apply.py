@@ -96,12 +96,12 @@ def apply(
     request = _Request(current, applied, type, me, reset, versions)
     entries = _entries(live, type, api_version, time, subresource, reset)
     try:
-        merged, managers = _apply(request, entries, force)
+        merged, managers = _apply(request, entries, force=force)
     except _ConflictsError as error:
         conflicts = _unexplained(request, error.conflicts) if manager == "kubectl" else error.conflicts
         if conflicts:
             raise _refusal(conflicts) from None
-        merged, managers = _apply(request, entries, True)
+        merged, managers = _apply(request, entries, force=True)
     out = dict(merged)
     out["metadata"] = {key: value for key, value in meta(merged).items() if key != "managedFields"}
     if managers:
@@ -153,7 +153,7 @@ def _entries(
     return [Manager(_BEFORE_FIRST_APPLY, "Update", api_version, subresource, time, sort(fields))]
 
 
-def _apply(request: _Request, entries: list[Manager], force: bool) -> tuple[Object, list[Manager]]:
+def _apply(request: _Request, entries: list[Manager], *, force: bool) -> tuple[Object, list[Manager]]:
     me = request.manager
     last = next((entry for entry in entries if entry.identity == me.identity), None)
     others = [entry for entry in entries if entry.identity != me.identity]

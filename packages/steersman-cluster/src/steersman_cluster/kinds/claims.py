@@ -129,7 +129,7 @@ class PersistentVolumeClaim(Plain):
         again = metadata.repeated_update(obj, old)
         if ctx.subresource:
             return again
-        whole = metadata.repeated_create(obj, old, True, self.name_rule) + self.errors(obj)
+        whole = metadata.repeated_create(obj, old, self.name_rule, namespaced=True) + self.errors(obj)
         return again + whole + self.changes(obj, old)
 
     def changes(self, obj: Object, old: Object) -> list[FieldError]:

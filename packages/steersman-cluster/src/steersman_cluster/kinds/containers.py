@@ -162,7 +162,7 @@ def _common(found: list[FieldError], container: Object, volumes: Volumes, path: 
     if policies := container.get("resizePolicy"):
         _resize(found, policies, path / "resizePolicy", spec)
     if context := container.get("securityContext"):
-        security_errors(found, context, path / "securityContext", spec.get("hostUsers") is not False)
+        security_errors(found, context, path / "securityContext", host_users=spec.get("hostUsers") is not False)
 
 
 def _ports(found: list[FieldError], ports: Sequence[Object], path: Path) -> None:
@@ -326,7 +326,7 @@ def _restart(found: list[FieldError], container: Object, path: Path) -> None:
             found.append(too_many(at / "exitCodes" / "values", len(codes["values"]), 255))
 
 
-def security_errors(found: list[FieldError], context: Object, path: Path, host_users: bool) -> None:
+def security_errors(found: list[FieldError], context: Object, path: Path, *, host_users: bool) -> None:
     """Append the errors of a container's security context to `found`."""
     for field in ("runAsUser", "runAsGroup"):
         if (number := context.get(field)) is not None:

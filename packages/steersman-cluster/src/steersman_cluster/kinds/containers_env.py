@@ -41,10 +41,10 @@ def env_errors(found: list[FieldError], variables: Sequence[Object], path: Path)
         elif not name.isascii() or not name.isprintable() or "=" in name:
             found.append(field_invalid(path.at(index) / "name", name, _PRINTABLE))
         if (source := variable.get("valueFrom")) is not None:
-            _source(found, source, path.at(index) / "valueFrom", bool(variable.get("value")))
+            _source(found, source, path.at(index) / "valueFrom", has_value=bool(variable.get("value")))
 
 
-def _source(found: list[FieldError], source: Object, path: Path, has_value: bool) -> None:
+def _source(found: list[FieldError], source: Object, path: Path, *, has_value: bool) -> None:
     given = 0
     for kind in _SOURCES:
         if (reference := source.get(kind)) is None:

@@ -84,7 +84,7 @@ def _spec_errors(spec: Object, old: Object | None) -> list[FieldError]:
     found: list[FieldError] = []
     if schedule := spec.get("schedule"):
         found += _schedule(
-            schedule, spec.get("timeZone"), "TZ" in ((old or {}).get("schedule") or ""), path / "schedule"
+            schedule, spec.get("timeZone"), path / "schedule", had_zone="TZ" in ((old or {}).get("schedule") or "")
         )
     else:
         found.append(required(path / "schedule"))
@@ -105,7 +105,7 @@ def _spec_errors(spec: Object, old: Object | None) -> list[FieldError]:
     return found + non_negative_errors(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
 
 
-def _schedule(schedule: str, zone: str | None, had_zone: bool, path: Path) -> list[FieldError]:
+def _schedule(schedule: str, zone: str | None, path: Path, *, had_zone: bool) -> list[FieldError]:
     found: list[FieldError] = []
     if text := schedule_error(schedule):
         found.append(field_invalid(path, schedule, text))

@@ -49,7 +49,7 @@ class Endpoints(Plain):
                     found += _address((at / field).at(number), address)
             ports: Sequence[Object] = get_list(subset, "ports")
             for number, port in enumerate(ports):
-                found += _port((at / "ports").at(number), port, len(ports) > 1)
+                found += _port((at / "ports").at(number), port, named=len(ports) > 1)
         return found
 
 
@@ -63,7 +63,7 @@ def _address(path: Path, address: Object) -> list[FieldError]:
     return found + endpoint_ip(path / "ip", ip)
 
 
-def _port(path: Path, port: Object, named: bool) -> list[FieldError]:
+def _port(path: Path, port: Object, *, named: bool) -> list[FieldError]:
     name, protocol = get_string(port, "name"), get_string(port, "protocol")
     found: list[FieldError] = []
     if name:

@@ -39,9 +39,9 @@ _UNIQUE_FINALIZERS = frozenset({"orphan", "foregroundDeletion"})
 def validate_metadata(
     obj: Object,
     path: Path = _PATH,
-    namespaced: bool = True,
     rule: str | formats.Rule = "subdomain",
     *,
+    namespaced: bool = True,
     builtin: bool = True,
 ) -> list[FieldError]:
     """Return the errors of a new object's metadata, whose values have the right JSON types.
@@ -65,10 +65,10 @@ def validate_metadata(
             found += [field_invalid(path / "name", name, text) for text in texts]
     else:
         found.append(required(path / "name", "name or generateName is required"))
-    return found + _namespace(metadata, path, namespaced) + _common(metadata, path, builtin)
+    return found + _namespace(metadata, path, namespaced=namespaced) + _common(metadata, path, builtin=builtin)
 
 
-def _common(metadata: Mapping[str, Any], path: Path, builtin: bool) -> list[FieldError]:
+def _common(metadata: Mapping[str, Any], path: Path, *, builtin: bool) -> list[FieldError]:
     """All but names."""
     found: list[FieldError] = []
     if (generation := metadata.get("generation") or 0) < 0:
@@ -88,7 +88,9 @@ def _common(metadata: Mapping[str, Any], path: Path, builtin: bool) -> list[Fiel
     return found
 
 
-def validate_metadata_update(new: Object, old: Object, path: Path = _PATH, namespaced: bool = True) -> list[FieldError]:
+def validate_metadata_update(
+    new: Object, old: Object, path: Path = _PATH, *, namespaced: bool = True
+) -> list[FieldError]:
     """Return the errors of the metadata of a changed object.
 
     Call `keep_system_fields` first, so that fields that a client left out do not count as changes. The rule for names
@@ -97,11 +99,11 @@ def validate_metadata_update(new: Object, old: Object, path: Path = _PATH, names
     if meta(new).get("resourceVersion") and _same(new, old):
         # Stored values are valid, and most writes change nothing here.
         return _managed_fields(path / "managedFields", meta(new).get("managedFields") or ())
-    found = validate_metadata(new, path, namespaced, formats.path_segment, builtin=False)
+    found = validate_metadata(new, path, formats.path_segment, namespaced=namespaced, builtin=False)
     return found + _update(new, old, path)
 
 
-def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[FieldError]:
+def repeated_update(new: Object, old: Object, *, qualified: bool = True) -> list[FieldError]:
     """Return the errors that built-in kinds report a second time, which causes show twice."""
     if _same(new, old):
         return []
@@ -111,9 +113,11 @@ def repeated_update(new: Object, old: Object, qualified: bool = True) -> list[Fi
     return found
 
 
-def repeated_create(new: Object, old: Object, namespaced: bool, rule: str, qualified: bool = True) -> list[FieldError]:
+def repeated_create(
+    new: Object, old: Object, rule: str, *, namespaced: bool, qualified: bool = True
+) -> list[FieldError]:
     """Return the errors of kinds that validate a changed object as if it were new."""
-    return [] if _same(new, old) else validate_metadata(new, _PATH, namespaced, rule, builtin=qualified)
+    return [] if _same(new, old) else validate_metadata(new, _PATH, rule, namespaced=namespaced, builtin=qualified)
 
 
 def finalizer_errors(path: Path, finalizers: Sequence[str]) -> list[FieldError]:
@@ -194,7 +198,7 @@ def _prefix_errors(complaints: formats.Rule, prefix: str) -> Sequence[str]:
     return complaints(prefix)
 
 
-def _namespace(metadata: Mapping[str, Any], path: Path, namespaced: bool) -> list[FieldError]:
+def _namespace(metadata: Mapping[str, Any], path: Path, *, namespaced: bool) -> list[FieldError]:
     namespace = metadata.get("namespace") or ""
     if not namespaced:
         return [field_forbidden(path / "namespace", "not allowed on this type")] if namespace else []

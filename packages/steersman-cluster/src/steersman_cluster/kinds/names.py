@@ -194,11 +194,11 @@ def label_selector(path: Path, selector: Object | None, *, values_checked: bool 
         return []
     found = labels(path / "matchLabels", selector.get("matchLabels"))
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
-        found += _requirement((path / "matchExpressions").at(index), expression, values_checked)
+        found += _requirement((path / "matchExpressions").at(index), expression, values_checked=values_checked)
     return found
 
 
-def _requirement(path: Path, expression: Object, values_checked: bool) -> list[FieldError]:
+def _requirement(path: Path, expression: Object, *, values_checked: bool) -> list[FieldError]:
     operator, values = expression.get("operator") or "", cast(list[str], expression.get("values") or [])
     found: list[FieldError] = []
     if operator in ("In", "NotIn"):

@@ -42,13 +42,16 @@ class Plain(Strategy):
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
         """Return the errors of a changed object."""
-        again = metadata.repeated_update(obj, old, self.qualified_finalizers)
+        again = metadata.repeated_update(obj, old, qualified=self.qualified_finalizers)
         if ctx.subresource:
             return [*again, *self.status_errors(obj, old, ctx)]
         whole = self.errors(obj)
         if self.revalidated:
             whole = (
-                metadata.repeated_create(obj, old, self.namespaced, self.name_rule, self.qualified_finalizers) + whole
+                metadata.repeated_create(
+                    obj, old, self.name_rule, namespaced=self.namespaced, qualified=self.qualified_finalizers
+                )
+                + whole
             )
         if self.revalidated_first:
             return [*whole, *again, *self.changes(obj, old)]

@@ -68,7 +68,7 @@ def _changed(pod: Object, old: Object) -> list[FieldError]:
     """Return the errors that every change of a Pod's spec can have: metadata, then the Pod as a whole."""
     return [
         *metadata.repeated_update(pod, old),
-        *metadata.repeated_create(pod, old, True, "subdomain"),
+        *metadata.repeated_create(pod, old, "subdomain", namespaced=True),
         *pod_errors(pod),
         *_annotation_changes(pod, old),
     ]
@@ -89,7 +89,7 @@ def update_errors(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
     """A change of a Pod: nearly nothing of its spec may change."""
     if pod.get("spec") == old.get("spec") and meta(pod).get("annotations") == meta(old).get("annotations"):
         # The stored spec is valid; only metadata can have errors.
-        return metadata.repeated_update(pod, old) + metadata.repeated_create(pod, old, True, "subdomain")
+        return metadata.repeated_update(pod, old) + metadata.repeated_create(pod, old, "subdomain", namespaced=True)
     found = _changed(pod, old)
     spec, before = pod["spec"], old["spec"]
     for field in ("containers", "initContainers"):
@@ -186,7 +186,7 @@ def resize_errors(pod: Object, old: Object) -> list[FieldError]:
     """A resize changes cpu and memory of containers, and not the quality of service."""
     found = [
         *metadata.repeated_update(pod, old),
-        *metadata.repeated_create(pod, old, True, "subdomain"),
+        *metadata.repeated_create(pod, old, "subdomain", namespaced=True),
         *pod_errors(pod),
     ]
     if _MIRROR in (meta(old).get("annotations") or {}):

@@ -81,7 +81,7 @@ def spec_errors(found: list[FieldError], spec: Object, path: Path, name: str, *,
     if containers := spec.get("ephemeralContainers"):
         ephemeral_errors(found, containers, volumes, path / "ephemeralContainers", spec)
     if spec.get("hostNetwork"):
-        _host_ports(found, spec, path / "containers", is_pod)
+        _host_ports(found, spec, path / "containers", is_pod=is_pod)
     if (policy := spec.get("restartPolicy")) not in _RESTARTS:
         found += check.enum(path / "restartPolicy", policy, _RESTARTS)
     if (policy := spec.get("dnsPolicy")) not in _DNS:
@@ -127,7 +127,7 @@ def _claims(found: list[FieldError], spec: Object, path: Path) -> None:
             seen.add(name)
 
 
-def _host_ports(found: list[FieldError], spec: Object, path: Path, is_pod: bool) -> None:
+def _host_ports(found: list[FieldError], spec: Object, path: Path, *, is_pod: bool) -> None:
     text = "must match `containerPort` when `hostNetwork` is true"
     for index, container in enumerate(get_list(spec, "containers")):
         for number, port in enumerate(get_list(container, "ports")):

@@ -61,12 +61,12 @@ def _node_affinity(found: list[FieldError], affinity: Object, path: Path) -> Non
 
 def _node_term(found: list[FieldError], term: Object, path: Path, *, values_checked: bool) -> None:
     for index, item in enumerate(get_list(term, "matchExpressions")):
-        _node_requirement(found, item, (path / "matchExpressions").at(index), values_checked)
+        _node_requirement(found, item, (path / "matchExpressions").at(index), values_checked=values_checked)
     for index, item in enumerate(get_list(term, "matchFields")):
         _node_field(found, item, (path / "matchFields").at(index))
 
 
-def _node_requirement(found: list[FieldError], item: Object, path: Path, values_checked: bool) -> None:
+def _node_requirement(found: list[FieldError], item: Object, path: Path, *, values_checked: bool) -> None:
     operator, values = item.get("operator") or "", get_list(item, "values")
     if operator in ("In", "NotIn"):
         if not values:

@@ -36,7 +36,7 @@ def volume_errors(
     for index, volume in enumerate(volumes):
         at, own = path.at(index), volume.get("name") or ""
         before = len(found)
-        _source(found, volume, at, own, name, is_pod)
+        _source(found, volume, at, own, name, is_pod=is_pod)
         found += check.dns_label(at / "name", own) if own else [required(at / "name")]
         if own in good:
             found.append(duplicate(at / "name", own))
@@ -49,7 +49,7 @@ def volume_errors(
     return good
 
 
-def _source(found: list[FieldError], volume: Object, path: Path, own: str, pod: str, is_pod: bool) -> None:
+def _source(found: list[FieldError], volume: Object, path: Path, own: str, pod: str, *, is_pod: bool) -> None:
     given = 0
     for kind in _KINDS if len(volume) > 2 else volume:
         if kind == "name" or (source := volume.get(kind)) is None:

@@ -63,7 +63,7 @@ class WebhookConfiguration(Plain):
         return found
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        return metadata.repeated_create(obj, old, False, self.name_rule) + self.errors(obj)
+        return metadata.repeated_create(obj, old, self.name_rule, namespaced=False) + self.errors(obj)
 
     def _hook(self, path: Path, hook: Object) -> list[FieldError]:
         found = _full_name(path / "name", get_string(hook, "name"))

@@ -319,7 +319,7 @@ class SimulatedNode:
             ):
                 self._agent.post(node_pod.uid, Exited(found.name, found.attempt, exit_code, 0, reason, message))
 
-    def set_ready(self, namespace: str, name: str, ready: bool, *, container: str = "") -> None:
+    def set_ready(self, namespace: str, name: str, *, ready: bool, container: str = "") -> None:
         """Set the readiness of a container, or of all containers of a Pod."""
         node_pod = self._held(namespace, name)
         for found in node_pod.pod_state.containers:

@@ -118,13 +118,13 @@ async def start(
     """
     every = names or tuple(f"{prefix}{number}" for number in range(first, first + count))
     if kind == "simulated":
-        return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), events, now)
+        return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), now, events=events)
     if kind == "process":
         found = Images(images, [ImageStore(store) for store in stores])
         home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
         temporary = None if data is not None and keep else home
         return await _process(
-            client, every, capacity, labels or {}, found, home, temporary, server, events, now, mode, network
+            client, every, capacity, labels or {}, found, home, temporary, server, now, mode, network, events=events
         )
     raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
 
@@ -135,8 +135,9 @@ async def _simulated(
     capacity: Mapping[str, str] | None,
     labels: Mapping[str, str],
     defaults: Defaults,
-    events: bool,
     now: Now,
+    *,
+    events: bool,
 ) -> Nodes:
     infos = [
         NodeInfo(name, f"10.0.{number >> 8}.{number & 255}", "simulated", capacity or SIMULATED_CAPACITY, labels)
@@ -165,10 +166,11 @@ async def _process(
     data: Path,
     temporary: Path | None,
     server: tuple[str, int] | None,
-    events: bool,
     now: Now,
     asked: Mode | None,
     network: ClusterNetwork | None,
+    *,
+    events: bool,
 ) -> Nodes:
     mode = asked or await asyncio.to_thread(detect)
     note = (_NOTES[mode],) if mode in _NOTES else ()

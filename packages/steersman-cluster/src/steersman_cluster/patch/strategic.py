@@ -65,7 +65,7 @@ def _merge_map(original: Object, patch: Object, type: Type) -> Object:
                 field = _child(type, key)
                 items = cast("list[Any]", value)
                 out[key] = (
-                    _merge_list(cast("list[Any]", current), items, field, deleting)
+                    _merge_list(cast("list[Any]", current), items, field, deleting=deleting)
                     if deleting or (field.merge and not field.replace)
                     else items
                 )
@@ -145,7 +145,7 @@ def _order_lists(out: Object, patch: Object, type: Type) -> None:
         elif not has_current:
             merged = cast("list[Any]", _plain(items)[1])
         else:
-            merged = _merge_list(current, items, field, False) if field.merge and not field.replace else items
+            merged = _merge_list(current, items, field, deleting=False) if field.merge and not field.replace else items
         _check_elements([current, items])
         mine, others = _partition(merged, order, merge_key)
         out[key] = _interleave(_by(mine, order, merge_key), _by(others, current, merge_key), current, merge_key)
@@ -175,7 +175,7 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
         )
 
 
-def _merge_list(current: list[Any], items: list[Any], field: Type, deleting: bool) -> list[Any]:
+def _merge_list(current: list[Any], items: list[Any], field: Type, *, deleting: bool) -> list[Any]:
     if not current and not items:
         return current
     if _check_elements([current, items]) is not dict:

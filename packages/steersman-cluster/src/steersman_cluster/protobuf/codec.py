@@ -105,7 +105,7 @@ def _part(kind: str, value: Any) -> bytes:
     own = next(f for f in shape.fields if f.kind == "apiextensions/v1.JSONSchemaProps" and not f.repeated)
     plain = next(f for f in shape.fields if f is not own)
     if isinstance(value, dict):
-        allows = _one(plain, plain.number, True) if UNION[kind] is bool else b""
+        allows = _one(plain, plain.number, value=True) if UNION[kind] is bool else b""
         return allows + delimited(own.number, _encode(message(own.kind), cast(Object, value)))
     if UNION[kind] is bool:
         return _one(plain, plain.number, value)

@@ -179,11 +179,11 @@ def _bad_padding(value: str, position: int, before: int) -> int:
     return len(value) - len(rest)
 
 
-def _moment(value: str, micro: bool = False) -> tuple[datetime, str]:
+def _moment(value: str, *, micro: bool = False) -> tuple[datetime, str]:
     """The second in UTC and the digits of its fraction."""
     match = _ANY_TIME.match(value)
     if match is None or (micro and len(match[7] or "") != 6):
-        raise MismatchError(text=_time_error(value, micro))
+        raise MismatchError(text=_time_error(value, micro=micro))
     *parts, fraction, zone = match.groups()
     try:
         moment = datetime(*map(int, parts), tzinfo=UTC)  # type: ignore[misc, arg-type]
@@ -213,7 +213,7 @@ _LAYOUT = (
 _ZONE = (r"Z|[+-]\d\d:\d\d", "Z07:00")
 
 
-def _time_error(value: str, micro: bool) -> str:
+def _time_error(value: str, *, micro: bool) -> str:
     """Go's text for a time that does not fit the layout: the rest, and the part of the layout it fails at."""
     fraction = (r"[.,]\d{6}", ".000000") if micro else (r"(?:[.,]\d+)?", "")
     layout = f"2006-01-02T15:04:05{fraction[1]}Z07:00"

@@ -149,7 +149,7 @@ class ClusterNetwork:
         if is_inside(str(target[0])):
             return self.socket(source=API_ADDRESS)
         made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
+        made.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
         return made
 
     async def connect(self, host: str, port: int, *, within: str = "", source: str = GATEWAY_ADDRESS) -> Connection:

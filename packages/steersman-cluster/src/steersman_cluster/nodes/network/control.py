@@ -116,5 +116,5 @@ class RouterProcess:
             "socket", kind=kind, within=packed(within).hex() if within else "", host=host, port=port, listen=listen
         )
         made = socket.socket(fileno=descriptor)
-        made.setblocking(False)
+        made.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
         return made

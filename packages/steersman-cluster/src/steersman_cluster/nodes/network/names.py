@@ -37,8 +37,8 @@ class Answer:
     additional: tuple[Record, ...] = ()
 
 
-_NO_NAME: Final = Answer(False)
-_NO_DATA: Final = Answer(True)
+_NO_NAME: Final = Answer(exists=False)
+_NO_DATA: Final = Answer(exists=True)
 
 
 def lookup(store: ServiceStore, name: str, kind: str) -> Answer:
@@ -52,7 +52,7 @@ def lookup(store: ServiceStore, name: str, kind: str) -> Answer:
         return _NO_NAME
     labels = name.removesuffix(f".{ZONE}").split(".")
     if labels == ["dns-version"]:
-        return Answer(True, (Record(name, "TXT", '"1.1.0"'),) if kind == "TXT" else ())
+        return Answer(exists=True, records=(Record(name, "TXT", '"1.1.0"'),) if kind == "TXT" else ())
     if labels[-1] == "pod":
         return _pod(name, labels, kind)
     if labels[-1] != "svc":
@@ -77,7 +77,7 @@ def _pod(name: str, labels: list[str], kind: str) -> Answer:
         return _NO_NAME
     if address not in PODS:
         return _NO_NAME
-    return Answer(True, (Record(name, "A", str(address)),) if kind == "A" else ())
+    return Answer(exists=True, records=(Record(name, "A", str(address)),) if kind == "A" else ())
 
 
 def _service(store: ServiceStore, name: str, key: ServiceName, rest: list[str], kind: str) -> Answer:
@@ -97,11 +97,15 @@ def _service(store: ServiceStore, name: str, key: ServiceName, rest: list[str], 
                 return _NO_NAME
         else:
             addresses = cluster_addresses(service)
-        return Answer(True, tuple(Record(name, "A", a) for a in dict.fromkeys(addresses)) if kind == "A" else ())
+        return Answer(
+            exists=True, records=tuple(Record(name, "A", a) for a in dict.fromkeys(addresses)) if kind == "A" else ()
+        )
     if len(rest) == 1 and is_headless(service):
         found = [e["addresses"][0] for e, _ in store.ready_endpoints(key) if host_label(e) == rest[0]]
         if found:
-            return Answer(True, tuple(Record(name, "A", a) for a in dict.fromkeys(found)) if kind == "A" else ())
+            return Answer(
+                exists=True, records=tuple(Record(name, "A", a) for a in dict.fromkeys(found)) if kind == "A" else ()
+            )
     return _NO_NAME
 
 
@@ -121,7 +125,7 @@ def _external(store: ServiceStore, name: str, service: Object, kind: str) -> Ans
             break
         records += found.records
         target = found.records[0].data.rstrip(".")
-    return Answer(True, tuple(records))
+    return Answer(exists=True, records=tuple(records))
 
 
 def _srv(
@@ -150,7 +154,7 @@ def _srv(
     weight = max(1, 100 // len(targets))
     records = (Record(name, "SRV", f"0 {weight} {number} {host}.") for host, number, _ in targets)
     additional = (Record(host, "A", address) for host, _, address in targets)
-    return Answer(True, tuple(dict.fromkeys(records)), tuple(dict.fromkeys(additional)))
+    return Answer(exists=True, records=tuple(dict.fromkeys(records)), additional=tuple(dict.fromkeys(additional)))
 
 
 def _reverse(store: ServiceStore, name: str, kind: str) -> Answer:
@@ -168,4 +172,6 @@ def _reverse(store: ServiceStore, name: str, kind: str) -> Answer:
             targets += [f"{host_label(e)}.{base}" for e, _ in endpoints if e["addresses"][0] == address]
     if not targets:
         return _NO_NAME
-    return Answer(True, tuple(Record(name, "PTR", f"{target}.") for target in targets) if kind == "PTR" else ())
+    return Answer(
+        exists=True, records=tuple(Record(name, "PTR", f"{target}.") for target in targets) if kind == "PTR" else ()
+    )

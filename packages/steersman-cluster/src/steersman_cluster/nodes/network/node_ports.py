@@ -99,7 +99,7 @@ def _listener(kind: SocketKind, port: int) -> socket.socket:
         made.bind((_LOOPBACK, port))
         if kind == "tcp":
             made.listen(_BACKLOG)
-        made.setblocking(False)
+        made.setblocking(False)  # noqa: FBT003 - a positional parameter of sockets
     except BaseException:
         made.close()
         raise

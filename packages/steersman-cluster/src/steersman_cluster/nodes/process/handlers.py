@@ -40,7 +40,7 @@ class Counter:
     run: int = 0
     last: bool | None = None
 
-    def take(self, passed: bool) -> Counter:
+    def take(self, *, passed: bool) -> Counter:
         """Return the counter after one more outcome."""
         run = self.run + 1 if passed == self.last else 1
         enough = run >= (self.successes if passed else self.failures)

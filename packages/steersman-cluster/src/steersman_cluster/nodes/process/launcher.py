@@ -400,7 +400,7 @@ def run(request: Request, report: int) -> int:
 def main() -> None:
     """Read the request and perform it; report an error to the node."""
     request_file, report = int(sys.argv[-2]), int(sys.argv[-1])
-    os.set_inheritable(report, False)
+    os.set_inheritable(report, False)  # noqa: FBT003 - a positional parameter
     with open(request_file, "rb") as file:
         request = marshal.load(file)  # noqa: S302 - written by the node
     for ignored in (_SIGPIPE, _SIGXFSZ):  # by Python, which the command would inherit

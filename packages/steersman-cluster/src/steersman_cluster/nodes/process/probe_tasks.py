@@ -52,7 +52,7 @@ async def watch(
     timeout, period = float(probe.get("timeoutSeconds") or 1), float(probe.get("periodSeconds") or 10)
     while True:
         passed, output = await act(probe, container, resources.facts.ip, execute, timeout, network)
-        before, counter = counter.verdict, counter.take(passed)
+        before, counter = counter.verdict, counter.take(passed=passed)
         if not passed:
             path = f"spec.containers{{{name}}}"
             agent.report(node_pod, "Warning", "Unhealthy", f"{_PROBE_NAMES[kind]} probe failed: {output}", path)
