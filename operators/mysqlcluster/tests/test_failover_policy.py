@@ -67,6 +67,18 @@ def suspect(*replicas: MemberState, force: bool = False) -> Decision:
     return decide(policy, SUSPECTED, Observation((unreachable("db-0"), *replicas), 100.0))
 
 
+@pytest.mark.parametrize(("behind", "chosen"), [(0, "db-2"), (1, "db-1")], ids=["equal", "behind"])
+def test_a_failover_prefers_a_volume_with_space_only_among_members_with_all_transactions(behind: int, chosen: str):
+    transition = Transition(Kind.FAILOVER, Step.FENCE, 4, source="db-0", started_at=90.0)
+    fencing = replace(SUSPECTED, epoch=4, transition=transition)
+    full = replace(replica("db-1"), epoch=4, disk_used_ratio=1.0)
+    other = replace(replica("db-2", executed=5 - behind, received=5 - behind), epoch=4)
+    decision = decide(Policy(NAMES), fencing, Observation((unreachable("db-0"), full, other), 100.0))
+    assert decision.store is not None
+    assert decision.store.transition is not None
+    assert (decision.store.transition.step, decision.store.transition.target) == (Step.APPLY, chosen)
+
+
 def test_a_failover_waits_while_the_replica_with_all_transactions_lags_too_much():
     decision = suspect(replica("db-1", executed=2, lag=31.0), replica("db-2", received=4, executed=4))
     assert decision.store is None

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 import msgspec
 from steersman.logs import get_logger
 
-from mysqlcluster.agent.process import ServerProcess
+from mysqlcluster.agent.process import ServerProcess, write_if_different
 from mysqlcluster.agent.record import Record, load_record, save_record
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets
@@ -74,10 +74,8 @@ class LocalServer:
         # The Secret may have changed while the server was down.
         self._root_password = self.secrets().root_password
         self.tls_revision = self.certificates.on_disk()
-        self._init_file.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
-        self._init_file.touch(mode=0o600)
         statements = self.engine.password_statements(self._root_password)
-        self._init_file.write_text("".join(f"{each};\n" for each in statements))
+        write_if_different(self._init_file, "".join(f"{each};\n" for each in statements))
         self.role = Role.NONE
         self.restart_required = ()
         lost = self.record.has_relay_log

@@ -8,12 +8,13 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from steersman.logs import get_logger
 
 from mysqlcluster.engines import Engine, Layout, ServerOptions
 
-__all__ = ["CommandError", "ServerProcess", "command_environment", "run_command", "tail"]
+__all__ = ["CommandError", "ServerProcess", "command_environment", "run_command", "tail", "write_if_different"]
 
 _log = get_logger("mysqlcluster.agent")
 
@@ -84,8 +85,7 @@ class ServerProcess:
             await process.wait()
 
     async def _spawn(self) -> None:
-        self._layout.configuration.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
-        self._layout.configuration.write_text(self._engine.configuration(self._layout, self.options))
+        write_if_different(self._layout.configuration, self._engine.configuration(self._layout, self.options))
         self._layout.socket.unlink(missing_ok=True)
         self._on_start()
         self._process = await asyncio.create_subprocess_exec(
@@ -106,7 +106,17 @@ class ServerProcess:
             delay = RESTART_SECONDS[min(exits, len(RESTART_SECONDS)) - 1]
             _log.warning("server_exited", code=code, restart_seconds=delay)
             await asyncio.sleep(delay)
-            await self._spawn()
+            await self._respawn()
+
+    async def _respawn(self) -> None:
+        """Start the program again; after an error, such as that of a full volume, with another attempt."""
+        while True:
+            try:
+                return await self._spawn()
+            except OSError as problem:
+                delay = RESTART_SECONDS[-1]
+                _log.error("server_start_failed", problem=str(problem), restart_seconds=delay)
+                await asyncio.sleep(delay)
 
 
 async def run_command(
@@ -143,6 +153,16 @@ async def run_command(
         raise
     if process.returncode:
         raise CommandError(f"{command[0]} ended with {process.returncode}: {tail(output)}")
+
+
+def write_if_different(file: Path, text: str) -> None:
+    """Write a private file, unless it has this text: a full volume has no space for it."""
+    with contextlib.suppress(FileNotFoundError):
+        if file.read_text() == text:
+            return
+    file.parent.mkdir(mode=0o700, exist_ok=True, parents=True)
+    file.touch(mode=0o600)
+    file.write_text(text)
 
 
 def tail(output: bytes) -> str:

@@ -1,15 +1,25 @@
-"""The state that survives restarts of the agent: one file, which is replaced atomically before each action."""
+"""The state that survives restarts of the agent: one file, which is replaced atomically before each action.
+
+A second file reserves the space for the next record, so that a member whose volume is full can store a new epoch: a
+failover needs the new epoch on the replicas that it fences.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
 
 from mysqlcluster.observation import Role
 
-__all__ = ["Record", "load_record", "save_record"]
+__all__ = ["RESERVED_BYTES", "Record", "load_record", "reserve_of", "save_record"]
+
+RESERVED_BYTES = 4096
+"""The size of the file with a record: one block of common file systems, and more than any record has."""
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
@@ -44,18 +54,41 @@ def load_record(file: Path) -> Record:
         raise ValueError(f"{file} is not the record of an agent: {problem}") from None
 
 
+def reserve_of(file: Path) -> Path:
+    """Return the file that reserves the space for the next record."""
+    return file.with_suffix(".reserve")
+
+
 def save_record(file: Path, record: Record) -> None:
-    """Replace the record, and return when it is on disk."""
-    fresh = file.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(descriptor, msgspec.json.encode(record))
+    """Replace the record, and return when it is on disk.
+
+    The record overwrites the reserved blocks, which then become the file, and new blocks are reserved. On a full volume
+    these are the blocks of the previous record.
+
+    Raises:
+        OSError: The record is not stored; the previous one is still valid.
+    """
+    reserve, content = reserve_of(file), msgspec.json.encode(record).ljust(RESERVED_BYTES)
+    with _opened(reserve) as descriptor:
+        if os.pwrite(descriptor, content, 0) < len(content):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(reserve))
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.replace(fresh, file)
+    os.replace(reserve, file)
     directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
+    # The record is stored. Without a reserve the next one needs free space.
+    with contextlib.suppress(OSError), _opened(reserve) as descriptor:
+        os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Generator[int]:
+    """Open a file for writing, with its content; a missing file is created."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -25,6 +25,8 @@ POLL_SECONDS = 0.2
 """Time between observations during a transition."""
 FENCE_SECONDS = 2.0
 """Time that a sufficient fence still waits for replicas that answer and have not stopped."""
+FULL_RATIO = 0.99
+"""Used share of a volume from which on other members are preferred, because writes would wait for space."""
 
 
 def is_lost(member: MemberState) -> bool:
@@ -200,10 +202,15 @@ def _choose(
     if not best:
         sets = "; ".join(f"{member.name}: {member.received}" for member in electable)
         return Decision(blocked=f"no member has the transactions of all others ({sets})", after=1.0)
-    # A replica of a higher version can replicate from a source of a lower version, but not the reverse.
-    target = min(best, key=lambda member: (_version(member.version), -member.executed.count, member.name))
+    target = min(best, key=_preference)
     chosen = replace(transition, step=Step.APPLY, target=target.name)
     return Decision(store=replace(state, transition=chosen))
+
+
+def _preference(member: MemberState) -> tuple[tuple[int, ...], bool, int, str]:
+    # A replica of a higher version can replicate from a source of a lower version, but not the reverse.
+    full = member.disk_used_ratio >= FULL_RATIO
+    return _version(member.version), full, -member.executed.count, member.name
 
 
 def _version(text: str) -> tuple[int, ...]:
