@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rocketmq.remoting import BrokerAdmin
 
-__all__ = ["SYSTEM_GROUPS", "copy_groups", "copy_topics", "is_system_topic"]
+__all__ = ["SYSTEM_GROUPS", "Copied", "copy_groups", "copy_topics", "has_copies", "is_system_topic"]
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -31,8 +33,16 @@ def is_system_topic(name: str, brokers: frozenset[str] = frozenset()) -> bool:
     return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", "RMQ_SYS_")) or own in brokers
 
 
-async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, int]:
-    """Copy the topics and subscription groups of one broker to another, and return their numbers.
+@dataclass(frozen=True)
+class Copied:
+    """The names of the topics and subscription groups that two brokers have in common after a copy."""
+
+    topics: frozenset[str]
+    groups: frozenset[str]
+
+
+async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> Copied:
+    """Copy the topics and subscription groups of one broker to another, and return their names.
 
     Subscription groups are copied first, because clients use a topic when it exists and has a route. Existing topics
     and groups with the same settings are not written, so that an interrupted copy can be repeated.
@@ -45,11 +55,23 @@ async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> tuple[int, in
     for name, topic in topics.items():
         if existing_topics.get(name) != topic:
             await target.put_topic(topic)
-    return len(topics), groups
+    return Copied(frozenset(topics), groups)
 
 
-async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> int:
-    """Copy the subscription groups of one broker to another, and return their number."""
+async def has_copies(master: BrokerAdmin, replica: BrokerAdmin, copied: Copied) -> bool:
+    """Return whether a replica has the topics and subscription groups that were copied to its master.
+
+    Replicas read them from their master every 10 seconds. A replica that becomes the master before lacks them.
+    """
+    topics, own_topics = await master.topic_configs(), await replica.topic_configs()
+    if any(topics.get(name) != own_topics.get(name) for name in copied.topics):
+        return False
+    groups, own_groups = await master.subscription_groups(), await replica.subscription_groups()
+    return all(groups.get(name) == own_groups.get(name) for name in copied.groups)
+
+
+async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> frozenset[str]:
+    """Copy the subscription groups of one broker to another, and return their names."""
     existing = await target.subscription_groups()
     groups = {
         name: group
@@ -59,4 +81,4 @@ async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> int:
     for name, group in groups.items():
         if existing.get(name) != group:
             await target.put_subscription_group(group)
-    return len(groups)
+    return frozenset(groups)

@@ -306,6 +306,8 @@ def test_a_new_group_of_dledger_elects_a_master_and_takes_messages(cluster, shop
             lambda: len(running(cluster).get("groups", ())) == 2,
             lambda: f"the second group does not join: {status(cluster)}",
         )
+        for pod in group_of(cluster, 1)["members"]:  # any of them can be the next master
+            assert TOPIC in asyncio.run(on_broker(shop, address_of(cluster, pod), BrokerAdmin.topic_configs)), pod
         wait_routed(routes, 2)
         with Workload(routes, [("mq-1", 0)]) as second:
             sends(second)

@@ -10,11 +10,11 @@ from steersman.k8s import ConfigMap, PodDisruptionBudget, StatefulSet
 from rocketmq.access import Servers
 from rocketmq.api.v1.broker_types import Broker
 from rocketmq.brokers.children import stateful_set
-from rocketmq.brokers.names import Member, group_name, host, labels_for
+from rocketmq.brokers.names import Member, group_name, host, labels_for, members_of
 from rocketmq.brokers.plan import ApplyMember, Configure, CopyTo, HandOver, RemoveGroup, RemoveMember, Step
 from rocketmq.brokers.settings import Endpoints, is_applied
 from rocketmq.remoting import RemotingError
-from rocketmq.topics import copy_topics
+from rocketmq.topics import copy_topics, has_copies
 
 __all__ = ["Effects", "broker_address"]
 
@@ -33,7 +33,9 @@ class Effects:
         self._servers = servers
         self._endpoints = endpoints
         self.joined: set[int] = set()
-        """The groups to which all topics were copied."""
+        """The groups whose members all have the topics of the others."""
+        self.waiting = ""
+        """The condition that a group waits for before it joins."""
 
     async def perform(self, steps: tuple[Step, ...]) -> tuple[str, ...]:
         """Perform the steps in order and return the error messages; the next reconcile repeats failed steps."""
@@ -82,9 +84,19 @@ class Effects:
         self._ctx.log.info("config_applied", group=member.group, member=member.index, keys=sorted(settings))
 
     async def _copy(self, source: Member, target: Member, group: int) -> None:
+        """Copy topics and subscription groups; the group has joined when its replicas have them too."""
         addresses = broker_address(self._broker, source), broker_address(self._broker, target)
         async with self._servers.broker(addresses[0]) as old, self._servers.broker(addresses[1]) as new:
-            topics, groups = await copy_topics(old, new)
+            copied = await copy_topics(old, new)
+            for member in members_of(self._broker, group):
+                if member == target:
+                    continue
+                async with self._servers.broker(broker_address(self._broker, member)) as replica:
+                    if not await has_copies(new, replica, copied):
+                        pod = member.pod(self._broker.metadata.name)
+                        self.waiting = f"group {group} joins when {pod} has copied the topics of its master"
+                        return
+        topics, groups = len(copied.topics), len(copied.groups)
         self.joined.add(group)
         self._ctx.log.info("group_joined", group=group, source=addresses[0], topics=topics, subscription_groups=groups)
         self._ctx.event("GroupJoined", f"group {group} has {topics} topics and {groups} subscription groups")

@@ -48,6 +48,7 @@ async def reconcile_broker(broker: Broker, ctx: Context) -> Result:
     todo = plan(broker, seen, endpoints)
     effects = Effects(broker, ctx, source, endpoints)
     problems = await effects.perform(todo.steps)
+    todo = replace(todo, waiting=effects.waiting or todo.waiting)
     joined = todo.joined | effects.joined
     scaling = autoscale(broker, seen)
     await _scale(broker, scaling, ctx)
