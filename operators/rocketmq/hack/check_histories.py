@@ -6,7 +6,8 @@
 Each seed chooses faults. Producers send numbered messages during all of them, and afterwards all messages are read. The
 report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
 seed that is already in the report runs again only with `--again`, which first removes the results of its seeds. A seed
-whose group did not heal has a problem instead of a result; it runs again, and the next seed gets a new cluster.
+whose group did not heal has a problem instead of a result; it runs again, the report counts its attempts, and the next
+seed gets a new cluster.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ def render(reports: Iterable[dict[str, Any]]) -> str:
         )
         parts.append(f"## {report['mode']}\n")
         parts.append(f"{len(runs)} seeds, {messages} acknowledged messages: {lost} lost, {disordered} out of order.")
+        if repeated := sum(each.get("repeated", 0) for each in report["runs"]):
+            parts.append(f"{repeated} earlier attempts did not heal, and ran again.")
         parts.append(f"{_circumstances(report['runs'])}.\n")
         parts.append(
             "| seed | acknowledged | lost | out of order | duplicates | gap | faults |\n|---|---|---|---|---|---|---|"
@@ -116,7 +119,9 @@ def run(mode: str, seeds: Sequence[int], note: str, *, again: bool = False, minu
     deadline = time.monotonic() + 60 * minutes
     with contextlib.closing(_results(mode, [seed for seed in seeds if seed not in done])) as results:
         for result in results:
-            runs[result["seed"]] = result | facts
+            before = runs.get(result["seed"])
+            repeated = {"repeated": before.get("repeated", 0) + 1} if before is not None else {}
+            runs[result["seed"]] = result | facts | repeated
             report["runs"] = [runs[seed] for seed in sorted(runs)]
             _write(report)
             print(f"{mode}, seed {_row(result)}" if "problem" not in result else f"{mode}: {result}", flush=True)

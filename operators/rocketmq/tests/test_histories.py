@@ -198,7 +198,9 @@ def test_a_seed_whose_group_does_not_heal_is_reported_and_runs_again(histories: 
     histories.unhealed.clear()
     assert check_histories.run("CONTROLLER", range(3), "")
     assert histories.clusters[2:] == [[1]]
-    assert "did not end" not in check_histories.PAGE.read_text()
+    text = check_histories.PAGE.read_text()
+    assert "did not end" not in text
+    assert "1 earlier attempts did not heal" in text
 
 
 def test_seeds_run_again_on_demand_and_the_results_of_other_seeds_stay(histories: FakeHistories):

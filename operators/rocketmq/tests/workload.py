@@ -20,8 +20,12 @@ PAUSE_SECONDS = 0.02
 RETRY_SECONDS = 0.2
 SEND_SECONDS = 12.0
 """Time in which a message must be acknowledged, including repeated attempts."""
-CONSUME_SECONDS = 60.0
-"""Time in which reading of all lanes is repeated; new name servers have all routes after two intervals of brokers."""
+CONSUME_SECONDS = 300.0
+"""Time in which reading of all lanes is repeated. New name servers have all routes after two intervals of brokers, and a
+busy machine answers slowly."""
+
+DELIVERY_SECONDS = 60.0
+"""Time after which a message that was acknowledged and not consumed is lost."""
 
 
 class Routes:
@@ -160,9 +164,18 @@ class Workload(Client):
         self.acknowledged[lane].append(number)
 
     def report(self) -> Report:
-        """Consume all queues, and return the check of the messages that were acknowledged before."""
+        """Consume all queues, and return the check of the messages that were acknowledged before.
+
+        The queues are consumed again while messages are missing, because a broker indexes a message some time after its
+        acknowledgement.
+        """
         acknowledged = {lane: tuple(numbers) for lane, numbers in self.acknowledged.items()}
-        return check(acknowledged, asyncio.run(self._consume()))
+        deadline = time.monotonic() + DELIVERY_SECONDS
+        while True:
+            found = check(acknowledged, asyncio.run(self._consume()))
+            if not found.lost or time.monotonic() > deadline:
+                return found
+            time.sleep(RETRY_SECONDS)
 
     async def _consume(self) -> dict[str, list[int]]:
         """Return the numbers of each lane; a lane is read again if its group has no master or no route for a moment."""
