@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import random
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import aiomysql
 from msgspec.structs import replace
 
+from mysqlcluster import server_settings
 from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.engines import engine_of
@@ -28,13 +29,37 @@ from mysqlcluster.observation import MemberState, Observation
 from .members import REVISION, Members, application, run
 
 ATTEMPT_SECONDS = 3.0
+WAIT_SECONDS = 300.0
+"""Time limit of a condition. On a busy machine a copy of the data, or the start of a server, takes minutes, and a full
+volume stops a server for up to a minute after space is free."""
 READ_ONLY_ERROR = 1290
 
 
 def policy(members: Members, **more: Any) -> Policy:
     """Return the policy of a cluster of these members, with a short detection and no pause between failovers."""
-    most = engine_of(members.flavor).max_ack_count
-    return Policy(tuple(members.names), detection_seconds=1.0, min_interval_seconds=0.0, max_ack_count=most, **more)
+    return Policy(
+        tuple(members.names),
+        detection_seconds=1.0,
+        min_interval_seconds=0.0,
+        max_ack_count=engine_of(members.flavor).max_ack_count,
+        settings=tuple(sorted(members.server_settings.items())),
+        settings_revision=server_settings.revision(members.server_settings),
+        **more,
+    )
+
+
+async def wait_until(holds: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Wait until a condition holds.
+
+    Raises:
+        AssertionError: It does not hold in time; the message is `what`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            while not holds():  # noqa: ASYNC110 - real processes have no event
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(what) from None
 
 
 class Outcome(Enum):
@@ -169,7 +194,7 @@ class Loop:
             except ActionRefusedError as problem:
                 self.refused.append(str(problem))
 
-    async def until_healthy(self, seconds: float = 90.0) -> ClusterState:
+    async def until_healthy(self, seconds: float = WAIT_SECONDS) -> ClusterState:
         """Wait until every member follows the primary and is complete, and no transition is in progress."""
         seen: Observation | None = None
         try:
@@ -182,7 +207,7 @@ class Loop:
         except TimeoutError:
             raise AssertionError(f"the cluster did not heal: {self.stored}\n{seen}\n{self.notices}") from None
 
-    async def heal(self, seconds: float = 90.0) -> ClusterState:
+    async def heal(self, seconds: float = WAIT_SECONDS) -> ClusterState:
         """Wait as `until_healthy` does, and clone members with errant transactions again.
 
         A lost primary may have logged transactions that no replica acknowledged, and that were not acknowledged to
@@ -214,6 +239,11 @@ class Writers:
         self._loop = loop
         self._numbers = itertools.count(1)
         self._tasks = [asyncio.create_task(self._write()) for _ in range(count)]
+
+    async def wait_acknowledged(self, more: int = 20) -> None:
+        """Wait until more writes are acknowledged."""
+        wanted = len(self.history.numbers(Outcome.OK)) + more
+        await wait_until(lambda: len(self.history.numbers(Outcome.OK)) >= wanted, "no write is acknowledged")
 
     async def stop(self) -> History:
         for task in self._tasks:
@@ -329,7 +359,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The outcome of one seed; `problems` is empty for a correct cluster."""
+    """The outcome of one seed; `problems` and `unhealed` are empty for a correct cluster."""
 
     seed: int
     faults: list[str]
@@ -338,22 +368,30 @@ class SeedResult:
     problems: list[str]
     longest_gap: float
     """The longest time between two acknowledged writes, in seconds."""
+    unhealed: str = ""
+    """Why the cluster did not heal; then the members were not read, and `problems` says nothing."""
 
 
 async def run_seed(members: Members, seed: int, *, faults: int = 3, writers: int = 4) -> SeedResult:
     """Write while the faults of a seed happen, let the cluster heal, and read every member."""
+    found: list[str] = []
+    unhealed = ""
     async with running(members, policy(members)) as loop:
         working = Writers(loop, writers)
         injected = Faults(loop, seed)
-        for _ in range(faults):
-            await injected.inject()
-        history = await working.stop()
-        await loop.heal()
-        found = problems(history, await read_all(members, members.names))
+        try:
+            for _ in range(faults):
+                await injected.inject()
+            history = await working.stop()
+            await loop.heal()
+            found = problems(history, await read_all(members, members.names))
+        except AssertionError as problem:
+            history = await working.stop()
+            unhealed = str(problem)
     times = sorted(each.answered for each in history.attempts if each.outcome is Outcome.OK)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     acknowledged, unknown = (len(history.numbers(outcome)) for outcome in (Outcome.OK, Outcome.UNKNOWN))
-    return SeedResult(seed, injected.done, acknowledged, unknown, found, max(gaps, default=0.0))
+    return SeedResult(seed, injected.done, acknowledged, unknown, found, max(gaps, default=0.0), unhealed)
 
 
 @contextlib.asynccontextmanager
@@ -371,9 +409,7 @@ async def running(members: Members, policy: Policy) -> AsyncGenerator[Loop]:
 
 async def prepare(loop: Loop) -> None:
     """Create accounts and table when there is a primary, and wait until the cluster is healthy."""
-    async with asyncio.timeout(180):  # a busy machine initializes a database slowly
-        while not (loop.stored.primary and loop.stored.transition is None):  # noqa: ASYNC110 - real processes
-            await asyncio.sleep(0.05)
+    await wait_until(lambda: loop.stored.primary and loop.stored.transition is None, "no member became the primary")
     state = loop.stored
     await loop.client.act(CreateAccounts(member=state.primary, epoch=state.epoch, revision=REVISION))
     async with application(loop.members, state.primary) as connection:

@@ -34,7 +34,13 @@ SECRETS = {
     "exporter-password": "exporter-password",
 }
 REVISION = revision({key: value.encode() for key, value in SECRETS.items()})
-WAIT_SECONDS = 60.0
+SMALL_SERVERS: Mapping[str, Mapping[str, str]] = {
+    "mariadb": {"innodb_log_file_size": "8M"},
+    "mysql": {"innodb_redo_log_capacity": "8M"},
+}
+"""Settings of each flavor with which the data of a server needs little disk space; the default redo logs have 100 MB."""
+WAIT_SECONDS = 180.0
+"""Time limit of a condition: a busy machine copies data and starts servers slowly."""
 ACTION_SECONDS = 120.0
 """Time limit of an action: a busy machine initializes a database slowly."""
 
@@ -77,6 +83,7 @@ class Members:
         self.directory = directory
         self.root = str(root)
         self.flavor = flavor
+        self.server_settings = SMALL_SERVERS[flavor]
         self.names = [f"m-{ordinal}" for ordinal in range(count)]
         ports = free_ports(3 * count)
         self.agent_ports = dict(zip(self.names, ports[:count], strict=True))
@@ -95,6 +102,7 @@ class Members:
                 "member": name,
                 "serverId": number,
                 "flavor": flavor,
+                "serverSettings": self.server_settings,
                 "rootDirectory": str(root),
                 "dataDirectory": str(directory / name),
                 "secretsDirectory": str(secrets),

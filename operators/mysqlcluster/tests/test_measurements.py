@@ -1,4 +1,4 @@
-"""The scripts that measure: figures of reports, and their place in the README and on the page of histories."""
+"""The scripts that measure: figures of reports, and their place in the README."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.scripts import script
 PROJECT = Path(__file__).parent.parent
 
 
-failover, idle, histories = script("measure_failover"), script("measure_idle"), script("check_histories")
+failover, idle = script("measure_failover"), script("measure_idle")
 TIMES = failover.summary([float(each) for each in range(1, 21)])
 FAILOVER = {
     "date": "2026-01-01",
@@ -52,27 +52,3 @@ def test_the_readme_has_the_figures_of_the_committed_report(module):
 
 def test_the_percentile_is_the_nearest_rank():
     assert (TIMES["median"], TIMES["p95"], TIMES["longest"]) == (10.5, 19.0, 20.0)
-
-
-def test_a_page_of_histories_has_a_row_for_each_seed_and_counts_problems():
-    sound = {"seed": 0, "faults": ["kill m-1"], "acknowledged": 7, "unknown": 1, "longest_gap": 1.5, "problems": []}
-    broken = {**histories.failure_of(1, "the cluster did not heal: …\nmore")}
-    page = histories.render([{"server": "x", "date": "d", "cores": 2, "runs": [sound, broken]}, {"runs": []}])
-    assert "2 seeds, 7 acknowledged writes, 1 seeds with a problem" in page
-    assert "| 0 | 7 | 1 | 1.5 s | kill m-1 | none |" in page
-    assert "| 1 | 0 | 0 | 0.0 s |  | the cluster did not heal: … |" in page
-
-
-def test_a_seed_of_the_report_does_not_run_again(monkeypatch, tmp_path):
-    ran: list[int] = []
-
-    async def history(server: str, seed: int):
-        ran.append(seed)
-        return {**histories.failure_of(seed, "x"), "problems": []}
-
-    monkeypatch.setattr(histories, "HERE", tmp_path)
-    monkeypatch.setattr(histories, "_history", history)
-    assert histories.run("mariadb", range(2), "")
-    assert histories.run("mariadb", range(4), "")
-    assert ran == [0, 1, 2, 3]
-    assert [each["seed"] for each in histories.read_report("mariadb")["runs"]] == [0, 1, 2, 3]

@@ -13,7 +13,7 @@ import pytest
 from mysqlcluster.actions import CreateAccounts, Reconnect
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient
 from mysqlcluster.credentials import revision
-from tests.members import REVISION, SECRETS, Members, application, bootstrap, members_of, run, until
+from tests.members import REVISION, SECRETS, WAIT_SECONDS, Members, application, bootstrap, members_of, run, until
 
 pytestmark = pytest.mark.slow
 
@@ -53,14 +53,14 @@ class Workload:
     async def _write(self, connection: aiomysql.Connection) -> None:
         number = len(self.written) + 1
         self.written.append(number)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_SECONDS):
             await run(connection, "INSERT INTO items VALUES (%s)", number)
         await asyncio.sleep(PAUSE_SECONDS)
 
     async def goes_on(self) -> None:
         """Wait for more writes."""
         reached = len(self.written) + 20
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_SECONDS):
             while len(self.written) < reached:  # noqa: ASYNC110 - real processes have no event
                 await asyncio.sleep(0.02)
 
@@ -85,7 +85,7 @@ async def accepts(members: Members, member: str, password: str) -> bool:
 
 
 async def reconnected(client: AgentClient, member: str) -> None:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(WAIT_SECONDS):
         while True:  # the operator repeats an action that a busy machine has not performed in time
             with contextlib.suppress(ActionRefusedError):
                 await client.act(Reconnect(member=member, epoch=1, revision=NEW_REVISION))
@@ -120,7 +120,7 @@ async def test_all_passwords_change_under_writes_and_no_write_fails(three: Membe
         primary = await client.state("m-0")
         assert primary.server_up
         for member in ("m-1", "m-2"):
-            await until(client, member, lambda state: state.executed.contains(primary.executed), 180)
+            await until(client, member, lambda state: state.executed.contains(primary.executed))
             assert await accepts(three, member, NEW_PASSWORD)
             assert not await accepts(three, member, OLD_PASSWORD)
         async with application(three, "m-1", NEW_PASSWORD) as connection:

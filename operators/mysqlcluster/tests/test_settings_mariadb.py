@@ -11,9 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from mysqlcluster.actions import Drain, SetVariables
-from mysqlcluster.machine import Policy
 from mysqlcluster.server_settings import revision
-from tests.history import Outcome, Writers, problems, read_all, running
+from tests.history import WAIT_SECONDS, Outcome, Writers, policy, problems, read_all, running
 from tests.members import Members, application, bootstrap, members_of, run, until
 
 pytestmark = pytest.mark.slow
@@ -31,19 +30,13 @@ async def value(members: Members, member: str, name: str) -> str:
 
 
 async def test_variables_change_under_writes_and_those_that_need_a_restart_lose_nothing(three: Members):
-    config = {"max_connections": "123", "back_log": "70"}
-    before = Policy(
-        tuple(three.names),
-        detection_seconds=2.0,
-        min_interval_seconds=0.0,
-        max_ack_count=1,
-        settings_revision=revision({}),
-    )
+    config = {**three.server_settings, "max_connections": "123", "back_log": "70"}
+    before = replace(policy(three), detection_seconds=2.0)
     async with running(three, before) as loop:
         old = loop.stored.primary
         writers = Writers(loop, 2)
         loop.policy = replace(before, settings=tuple(sorted(config.items())), settings_revision=revision(config))
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(WAIT_SECONDS):
             for name in three.names:
                 await until(
                     loop.client,

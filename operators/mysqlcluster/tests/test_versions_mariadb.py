@@ -10,7 +10,7 @@ import pytest
 
 from mysqlcluster import actions
 from mysqlcluster.agent.record import load_record
-from tests.members import Members, application, bootstrap, follow, members_of, run, server_root, until
+from tests.members import WAIT_SECONDS, Members, application, bootstrap, follow, members_of, run, server_root, until
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ async def test_a_replica_is_upgraded_in_place_and_goes_back_by_a_copy(tmp_path: 
             members.start("m-1")
             state = await until(client, "m-1", lambda state: state.server_up)
             assert state.version.startswith("11.8.")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(WAIT_SECONDS):
                 while not data_version(members, "m-1").startswith("11.8."):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(0.1)
             await follow(client, members, "m-1", "m-0", 1)

@@ -26,7 +26,8 @@ from tests.members import ROOT, SECRETS, Members, free_ports
 BUCKET = "backups"
 KEYS = {"accessKeyId": "TESTACCESSKEY", "secretAccessKey": "secret-of-the-test-account"}
 ENCRYPTION_KEY = base64.b64encode(bytes(range(32))).decode()
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 180.0
+"""Time limit of a condition: a busy machine copies data and starts servers slowly."""
 
 
 @contextlib.contextmanager
