@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from steersman.k8s.events_v1 import Event
 from steersman.testing import simulated
 
-from mysqlcluster.actions import SetAckCount
+from mysqlcluster.actions import Fence, SetAckCount
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, Quorum, Step, Transition, decide
 from mysqlcluster.observation import MemberState, Observation, Role, unreachable
@@ -77,6 +77,21 @@ def test_a_failover_prefers_a_volume_with_space_only_among_members_with_all_tran
     assert decision.store is not None
     assert decision.store.transition is not None
     assert (decision.store.transition.step, decision.store.transition.target) == (Step.APPLY, chosen)
+
+
+def test_a_member_whose_server_does_not_answer_is_fenced_when_the_others_do_not_suffice():
+    transition = Transition(Kind.FAILOVER, Step.FENCE, 4, source="db-0", started_at=90.0)
+    fencing = replace(SUSPECTED, epoch=4, transition=transition)
+    silent = replace(replica("db-1"), server_up=False)
+
+    def decided(other: MemberState) -> Decision:
+        return decide(Policy(NAMES), fencing, Observation((unreachable("db-0"), silent, other), 100.0))
+
+    first = decided(replace(replica("db-2"), io_running=True))
+    assert [(type(each), each.member) for each in first.actions] == [(Fence, "db-2")]
+    second = decided(replace(replica("db-2"), epoch=4))
+    assert second.actions == (Fence(member="db-1", epoch=4),)
+    assert "2 replicas must be fenced" in second.blocked
 
 
 def test_a_failover_waits_while_the_replica_with_all_transactions_lags_too_much():

@@ -23,6 +23,10 @@ _log = get_logger("mysqlcluster.agent")
 
 START_SECONDS = 60.0
 POLL_SECONDS = 0.02
+READ_SECONDS = 2.0
+"""Time in which the server must report its state."""
+HANGING_SECONDS = 3600.0
+"""Time limit of a report that is late."""
 
 SERVER_ERRORS = (OSError, TimeoutError, DriverError)
 
@@ -58,6 +62,8 @@ class LocalServer:
         self._root_password = ""
         """The password that the server's administrator has."""
         self._changing = asyncio.Lock()
+        self._late: set[asyncio.Task[ServerFacts | None]] = set()
+        """Reports that the server has not answered in time."""
         self.role = Role.NONE
         """The role in force; `NONE` after each start of the server."""
         self.restart_required: tuple[str, ...] = ()
@@ -108,11 +114,25 @@ class LocalServer:
             _log.info("root_password_changed", reason="the Secret has changed")
 
     async def facts(self) -> ServerFacts | None:
-        """Return the state of the server, or `None` if it does not answer."""
-        if not self.process.running:
+        """Return the state of the server, or `None` if it does not answer.
+
+        A server that waits for disk space answers no report, and each report occupies one of its connections. So there
+        is no other report while one is late.
+        """
+        self._late = {each for each in self._late if not each.done()}
+        if self._late or not self.process.running:
             return None
+        reading = asyncio.create_task(self._read())
         try:
-            async with self.session(statement_seconds=2.0) as session:
+            done, _ = await asyncio.wait({reading}, timeout=READ_SECONDS)
+            return reading.result() if done else None
+        finally:
+            if not reading.done():
+                self._late.add(reading)
+
+    async def _read(self) -> ServerFacts | None:
+        try:
+            async with self.session(statement_seconds=HANGING_SECONDS) as session:
                 return await self.engine.read(session)
         except SERVER_ERRORS as problem:
             _log.debug("server_not_ready", problem=type(problem).__name__)

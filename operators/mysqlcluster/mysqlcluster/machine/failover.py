@@ -136,8 +136,12 @@ def fence(policy: Policy, state: ClusterState, transition: Transition, seen: Obs
     actions: list[Action] = [_stop(member, transition.epoch) for member in waiting]
     if source is not None and source.usable and not stopped:
         actions.append(Demote(member=source.name, epoch=transition.epoch))
-    blocked = "" if actions else _why_blocked(state.quorum, transition, fenced)
-    return Decision(actions=tuple(actions), blocked=blocked, after=POLL_SECONDS)
+    if actions:
+        return Decision(actions=tuple(actions), after=POLL_SECONDS)
+    # The server of a full volume does not report its replication, but it stops it within a minute after a request.
+    silent = [Fence(member=member.name, epoch=transition.epoch) for member in _silent(state, transition, seen)]
+    blocked = _why_blocked(state.quorum, transition, fenced)
+    return Decision(actions=tuple(silent), blocked=blocked, after=POLL_SECONDS)
 
 
 def _stop(member: MemberState, epoch: int) -> Action:
@@ -153,6 +157,12 @@ def _to_fence(state: ClusterState, transition: Transition, seen: Observation) ->
     """Return the members of the quorum that answer, without the source."""
     members = seen.select(state.quorum.members)
     return [member for member in members if member.name != transition.source and member.usable]
+
+
+def _silent(state: ClusterState, transition: Transition, seen: Observation) -> list[MemberState]:
+    """Return the members of the quorum whose agent answers and whose server does not, without the source."""
+    members = seen.select(state.quorum.members)
+    return [each for each in members if each.name != transition.source and each.reachable and not each.server_up]
 
 
 def _fenced(state: ClusterState, transition: Transition, seen: Observation) -> list[MemberState]:
