@@ -12,6 +12,8 @@ import pytest
 from mysqlcluster.agent import process
 from mysqlcluster.agent.process import ServerProcess, write_if_different
 from mysqlcluster.agent.record import RESERVED_BYTES, Record, load_record, reserve_of, save_record
+from mysqlcluster.agent.reserve import RESERVED_BYTES as SPACE_BYTES
+from mysqlcluster.agent.reserve import SpaceReserve
 from mysqlcluster.engines import Layout, ServerOptions
 from mysqlcluster.observation import Role
 from tests.volumes import limited_volumes
@@ -64,6 +66,23 @@ def test_a_full_volume_has_space_for_records_and_for_unchanged_files(tmp_path: P
         with pytest.raises(OSError, match="No space left"):
             save_record(file, Record(epoch=30))
         assert load_record(file).epoch == 29
+
+
+def test_the_reserve_is_released_only_on_a_full_volume(tmp_path: Path):
+    with limited_volumes(tmp_path, ["m-0"], 100) as volumes:
+        volume, reserve = volumes["m-0"], SpaceReserve(volumes["m-0"].directory)
+        file = volume.directory / "space.reserve"
+        reserve.hold()
+        reserve.release_if_full()
+        assert file.stat().st_blocks * 512 >= SPACE_BYTES
+        volume.fill()
+        reserve.release_if_full()
+        assert not file.exists()
+        reserve.hold()
+        assert not file.exists(), "the space is for the server"
+        volume.clear()
+        reserve.hold()
+        assert file.exists()
 
 
 class Shell:

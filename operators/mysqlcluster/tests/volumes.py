@@ -20,12 +20,6 @@ class Volume:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the volume is filled, and has less than one percent of free space."""
-        usage = os.statvfs(self.directory)
-        return (self.directory / BALLAST).exists() and usage.f_bavail < usage.f_blocks / 100
-
     def fill(self) -> None:
         """Take all free space, also what the server frees meanwhile."""
         with (self.directory / BALLAST).open("ab") as file:

@@ -11,6 +11,7 @@ from steersman.logs import get_logger
 
 from mysqlcluster.agent.process import ServerProcess, write_if_different
 from mysqlcluster.agent.record import Record, load_record, save_record
+from mysqlcluster.agent.reserve import SpaceReserve
 from mysqlcluster.agent.session import DriverError, LocalSession, connect
 from mysqlcluster.agent.settings import AgentSettings, Secrets
 from mysqlcluster.agent.tls import Certificates
@@ -56,6 +57,7 @@ class LocalServer:
         self.layout.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._record_file = self.layout.data / "agent.json"
         self.record: Record = load_record(self._record_file)
+        self.reserve = SpaceReserve(self.layout.data)
         self._init_file = self.layout.data / "run" / "start.sql"
         options = msgspec.structs.replace(settings.server_options, init_file=self._init_file)
         self.process = ServerProcess(engine, self.layout, options, on_start=self._starts)
@@ -82,6 +84,7 @@ class LocalServer:
         self.tls_revision = self.certificates.on_disk()
         statements = self.engine.password_statements(self._root_password)
         write_if_different(self._init_file, "".join(f"{each};\n" for each in statements))
+        self.reserve.hold()
         self.role = Role.NONE
         self.restart_required = ()
         lost = self.record.has_relay_log

@@ -54,7 +54,11 @@ class Replication:
         self._source, self._followed = ("", ""), None
 
     async def fence(self) -> None:
-        """Stop receiving, and give the SQL thread some time to execute the relay log."""
+        """Stop receiving, and give the SQL thread some time to execute the relay log.
+
+        A server that waits for disk space gets the reserve of the volume, which it notices within a minute.
+        """
+        self._local.reserve.release_if_full()
         await self._execute_received(FENCE_APPLY_SECONDS)
 
     async def follow(self, action: SetSource) -> None:
@@ -99,6 +103,7 @@ class Replication:
         local.save(role=Role.REPLICA, has_relay_log=True)
         async with local.session() as session:
             await local.engine.set_source(session, source, acknowledge=action.acknowledge)
+        local.reserve.hold()
         local.role, self._source = Role.REPLICA, (action.source, action.host)
         self._followed, self.revision = action, secrets.revision
 

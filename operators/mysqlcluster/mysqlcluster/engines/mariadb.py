@@ -230,13 +230,6 @@ class MariaDB:
         await session.run(f"SET GLOBAL gtid_slave_pos = {quoted(position.position())}")
 
     async def fence(self, session: Session) -> None:
-        # An I/O thread that waits for disk space holds a lock that STOP SLAVE needs. A killed one ends within a minute.
-        waiting = await session.run(
-            "SELECT ID FROM information_schema.PROCESSLIST"
-            " WHERE COMMAND = 'Slave_IO' AND STATE LIKE 'Waiting for someone to free space%'"
-        )
-        for thread in waiting:
-            await session.run(f"KILL {int(thread['ID'])}")
         await session.run("STOP SLAVE IO_THREAD")
 
     async def set_source(self, session: Session, source: ReplicationSource, *, acknowledge: bool) -> None:

@@ -138,7 +138,7 @@ def fence(policy: Policy, state: ClusterState, transition: Transition, seen: Obs
         actions.append(Demote(member=source.name, epoch=transition.epoch))
     if actions:
         return Decision(actions=tuple(actions), after=POLL_SECONDS)
-    # The server of a full volume does not report its replication, but it stops it within a minute after a request.
+    # The server of a full volume does not report its replication; its agent gives it space when it is fenced.
     silent = [Fence(member=member.name, epoch=transition.epoch) for member in _silent(state, transition, seen)]
     blocked = _why_blocked(state.quorum, transition, fenced)
     return Decision(actions=tuple(silent), blocked=blocked, after=POLL_SECONDS)
