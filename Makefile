@@ -46,9 +46,13 @@ conformance-quick: $(READY) controlplane ## Run the part of Kubernetes' conforma
 	@$(BIN)/python -m tests.e2e --quick --no-report $(ARGS)
 
 explore: $(READY) ## Explore the correct operators of the explorer's tests, built-in controllers, and five operators (half an hour)
-	@STEERSMAN_EXPLORE_ALL=1 $(BIN)/python -m pytest -q -s tests/testing/explore tests/cluster/controllers/test_survival.py
+	@rm -rf build/explorations && mkdir -p build/explorations
+	@STEERSMAN_EXPLORE_ALL=1 $(BIN)/python -m pytest -q -s tests/testing/explore
+	@STEERSMAN_EXPLORE_ALL=1 STEERSMAN_EXPLORE_RESULTS=build/explorations/controllers.jsonl \
+		$(BIN)/python -m pytest -q -s tests/cluster/controllers/test_survival.py
 	@for name in helloapp configmonitor sidecarset mysqlcluster rocketmq; do \
-		(cd operators/$$name && STEERSMAN_EXPLORE_ALL=1 ../../$(BIN)/python -m pytest -q -s tests/test_survival.py) || exit 1; done
+		(cd operators/$$name && STEERSMAN_EXPLORE_ALL=1 STEERSMAN_EXPLORE_RESULTS=../../build/explorations/$$name.jsonl \
+			../../$(BIN)/python -m pytest -q -s tests/test_survival.py) || exit 1; done
 
 fuzz: $(READY) ## Give broken input to all parsers, or to one (MINUTES=30 TARGET=yaml); failing inputs go to build/fuzz
 	@$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.explore import DEFAULT_PERTURB, Plan, ScenarioRun, explored, replay, thorough
+from steersman.testing.explore import DEFAULT_PERTURB, Plan, ScenarioRun, State, explored, replay, thorough
 from steersman.testing.explore.decorator import Explored
 from steersman_cluster.controllers.operator import NAME, operator
 
@@ -28,6 +28,15 @@ ADMINISTRATOR = {
     "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": "default"}],
 }
 LABELS = {"app": "web"}
+COUNTED = ("pods", "endpointslices.discovery.k8s.io")
+REPLICAS = {
+    "DaemonSet": ("daemonsets.apps", "", 1),  # the cluster has one node
+    "Job": ("jobs.batch", "parallelism", 1),
+    "ReplicaSet": ("replicasets.apps", "replicas", 1),
+    "ReplicationController": ("replicationcontrollers", "replicas", 1),
+    "Service": ("services", "", 1),
+}
+"""By kind: its resource, and the field of its specification with the number of Pods or slices and the default of it."""
 
 
 def template(image: str, **spec: Any) -> dict[str, Any]:
@@ -119,14 +128,62 @@ async def of_a_cron_job(run: ScenarioRun) -> None:
     await run.settled()
 
 
+async def of_a_replica_set(run: ScenarioRun) -> None:
+    await controllers(run)
+    await run.apply(workload("ReplicaSet", "web:1", replicas=2))
+    await run.settled()
+    await run.apply(workload("ReplicaSet", "web:1", replicas=3))
+    await run.settled()
+    await run.delete("replicaset", "web")
+    await run.settled()
+
+
+async def of_a_replication_controller(run: ScenarioRun) -> None:
+    await controllers(run)
+    metadata, pods = {"name": "web"}, template("web:1")
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": metadata}
+    await run.apply({**body, "spec": {"replicas": 2, "selector": LABELS, "template": pods}})
+    await run.settled()
+    await run.apply({**body, "spec": {"replicas": 1, "selector": LABELS, "template": pods}})
+    await run.settled()
+    await run.delete("replicationcontroller", "web")
+    await run.settled()
+
+
 LIVES = {
     "deployment": of_a_deployment, "statefulset": of_a_stateful_set, "daemonset": of_a_daemon_set, "job": of_a_job,
-    "cronjob": of_a_cron_job,
+    "cronjob": of_a_cron_job, "replicaset": of_a_replica_set, "replicationcontroller": of_a_replication_controller,
 }  # fmt: skip
 
 
+def no_surplus(state: State) -> str:
+    """A Pod or EndpointSlice that a controller creates is none too many, also while the controller sees late events."""
+    if state.event is None or state.event.type != "ADDED" or state.changed not in COUNTED:
+        return ""
+    namespace = state.event.item.namespace
+    created: Any = state.event.item.object()
+    owner = next((one for one in created["metadata"].get("ownerReferences", ()) if one.get("controller")), None)
+    if owner is None or owner["kind"] not in REPLICAS:
+        return ""
+    resource, field, default = REPLICAS[owner["kind"]]
+    found: Any = state.get(resource, owner["name"], namespace=namespace)
+    if found is None or found["metadata"]["uid"] != owner["uid"]:
+        return ""
+    wanted = found["spec"].get(field, default)
+    peers: list[Any] = state.list(state.changed, namespace=namespace)
+    active = sum(is_active(one) and owner in one["metadata"].get("ownerReferences", ()) for one in peers)
+    return f"{owner['kind']} {owner['name']} has {active} {state.changed} instead of {wanted}" if active > wanted else ""
+
+
+def is_active(obj: dict[str, Any]) -> bool:
+    phase = obj.get("status", {}).get("phase")
+    return "deletionTimestamp" not in obj["metadata"] and phase not in ("Succeeded", "Failed")
+
+
 def exploration(life: str, perturb: tuple[str, ...] = DEFAULT_PERTURB, **options: Any) -> Explored:
-    return explored(cluster=CLUSTER, perturb=perturb, **options)(LIVES[life]).explored
+    made: Explored = explored(cluster=CLUSTER, perturb=perturb, **options)(LIVES[life]).explored
+    made.always(no_surplus)
+    return made
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
-"""Measures how the explorer finds the planted and the public bugs, and writes the table of `docs/survival.md`.
+"""Measures how the explorer finds the planted and the public bugs, and writes the tables of `docs/survival.md`.
 
-python -m tests.testing.explore.report            # measures, and writes report.json and the table
-python -m tests.testing.explore.report --render   # writes the table from report.json
+python -m tests.testing.explore.report                  # measures, and writes report.json and the tables
+python -m tests.testing.explore.report --render         # writes the tables from report.json
+python -m tests.testing.explore.report --explorations   # reads what `make explore` found, and writes both
 """
 
 from __future__ import annotations
@@ -27,6 +28,16 @@ from .public_bugs.bug import exploration
 REPORT = Path(__file__).parent / "report.json"
 ROOT = Path(__file__).parents[3]
 PAGE = Path(__file__).parents[3] / "docs" / "survival.md"
+EXPLORATIONS = ROOT / "build" / "explorations"
+"""The results of `make explore`, one file for each explored system."""
+SYSTEMS = {
+    "controllers": "built-in controllers", "helloapp": "HelloApp", "configmonitor": "ConfigMonitor",
+    "sidecarset": "SidecarSet", "mysqlcluster": "MySQLCluster", "rocketmq": "RocketMQ",
+}  # fmt: skip
+FAULTS = {
+    "crashes, lost answers, conflicts": ("absent", "conflict", "crash-after", "crash-before", "lose-answer"),
+    "late and missed events": ("hold", "miss"),
+}
 BEGIN, END = "<!-- explorer report: begin -->\n", "<!-- explorer report: end -->\n"
 
 
@@ -109,6 +120,33 @@ def measured(note: str) -> dict[str, Any]:
     return {**found, "helloapp": of_helloapp(), "rows": rows}
 
 
+def of_explorations(directory: Path, note: str) -> dict[str, Any]:
+    """Return the sums of the explorations that `make explore` has recorded.
+
+    Args:
+        directory: The directory with a file of results for each system.
+        note: The conditions of the run.
+    """
+    rows: list[dict[str, Any]] = []
+    for name in SYSTEMS:
+        lines = (directory / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        results = [json.loads(line) for line in lines]
+        for faults, kinds in FAULTS.items():
+            found = [one for one in results if one["tried"] and one["tried"].keys() <= {*kinds}]
+            rows.append({
+                "system": name,
+                "faults": faults,
+                "scenarios": len(found),
+                "faultsInjected": sum(sum(one["tried"].values()) for one in found),
+                "pruned": sum(len(one["pruned"]) for one in found),
+                "left": sum(one["left"] for one in found),
+                "failures": sum(len(one["failures"]) for one in found),
+                "runs": sum(one["runs"] for one in found),
+                "cpuSeconds": round(sum(one["cpuSeconds"] for one in found), 1),
+            })
+    return {"python": platform.python_version(), "machine": platform.machine(), "note": note, "rows": rows}
+
+
 def rendered(report: dict[str, Any]) -> str:
     """Return the table of a report as Markdown."""
     lines = [
@@ -133,6 +171,8 @@ def rendered(report: dict[str, Any]) -> str:
         f"Python {report['python']}, {report['machine']}; {report['note']}.",
         "",
         *_comparison(report["rows"], runs, cpu),
+        "",
+        *(_explorations(report["explorations"]) if "explorations" in report else ()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -153,6 +193,22 @@ def _comparison(rows: list[dict[str, Any]], runs: int, cpu: float) -> list[str]:
     ]
 
 
+def _explorations(report: dict[str, Any]) -> list[str]:
+    """Return the table of the systems that `make explore` explores."""
+    lines = [
+        "| system | faults | scenarios | faults injected | plans pruned | left out by the budget | failures "
+        "| CPU of a run |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in report["rows"]:
+        each = f"{1000 * row['cpuSeconds'] / row['runs']:.0f} ms" if row["runs"] else ""
+        lines.append(
+            f"| {SYSTEMS[row['system']]} | {row['faults']} | {row['scenarios']} | {row['faultsInjected']:,} "
+            f"| {row['pruned']:,} | {row['left']:,} | {row['failures']} | {each} |"
+        )
+    return [*lines, "", f"Python {report['python']}, {report['machine']}; {report['note']}."]
+
+
 def page_with(table: str, page: str) -> str:
     """Return the page with another table between its markers."""
     before, _, rest = page.partition(BEGIN)
@@ -163,12 +219,16 @@ def page_with(table: str, page: str) -> str:
 def main() -> None:
     """Measure or read the report, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--render", action="store_true", help="write the table from report.json without measuring")
+    parser.add_argument("--render", action="store_true", help="write the tables from report.json without measuring")
+    parser.add_argument("--explorations", action="store_true", help="take the results of `make explore` instead")
     parser.add_argument("--note", default="idle machine", help="the conditions of the measurement")
     options = parser.parse_args()
-    if not options.render:
-        REPORT.write_text(json.dumps(measured(options.note), indent=1) + "\n", encoding="utf-8")
-    report = json.loads(REPORT.read_text(encoding="utf-8"))
+    report: dict[str, Any] = json.loads(REPORT.read_text(encoding="utf-8"))
+    if options.explorations:
+        report["explorations"] = of_explorations(EXPLORATIONS, options.note)
+    elif not options.render:
+        report |= measured(options.note)
+    REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page_with(rendered(report), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import os
 import re
 import sys
@@ -32,6 +33,8 @@ PLAN_VARIABLE = "STEERSMAN_EXPLORE_PLAN"
 """The environment variable with the plans to run instead of all, separated by commas."""
 PAGES_VARIABLE = "STEERSMAN_EXPLORE_PAGES"
 """The environment variable with the directory for the pages of failures."""
+RESULTS_VARIABLE = "STEERSMAN_EXPLORE_RESULTS"
+"""The environment variable with a file to which each exploration adds its result, as a line of JSON."""
 DEFAULT_PAGES = ".steersman/explore"
 """The default directory of the pages, relative to the working directory."""
 I = TypeVar("I", bound=Callable[..., object])  # noqa: E741 - an invariant
@@ -123,6 +126,9 @@ class Explored:
         )
         if thorough():
             sys.stderr.write(f"{self.scenario.__qualname__}: {coverage_text(self.last)}\n")
+        if file := os.environ.get(RESULTS_VARIABLE):
+            with Path(file).open("a", encoding="utf-8") as results:
+                results.write(json.dumps({"test": self._test_id(), **self.last.as_json()}) + "\n")
         return self.last
 
     def _explored_separately(self, fixtures: dict[str, Any]) -> Exploration | None:

@@ -67,6 +67,8 @@ class Director:
         self.trace = trace
         self.phase = 1
         """The number of the `settled()` that comes next."""
+        self.shared: tuple[int, ...] = ()
+        """The `lengths` of the trace at the point at which this run was forked from the reference."""
         self._clock = clock
         self._processes = processes
         self._branches = branches
@@ -87,6 +89,7 @@ class Director:
         """Return the faults to inject at a point. In a fork that begins here, these are those of its plan."""
         if self._branches is not None and (plan := self._branches.reach(point)) is not None:
             self.plan, self._left, self._branches = plan, list(plan.faults), None
+            self.shared = self.trace.lengths
         found = [fault for fault in self._left if fault.at == point]
         for fault in found:
             self._left.remove(fault)

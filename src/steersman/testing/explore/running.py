@@ -64,6 +64,8 @@ class Outcome:
     """The complete states at the ends of the steps, of a reference."""
     converged: int = 0
     """The step after which the run had the state of the reference and was ended; 0 if it ran to its end."""
+    shared: tuple[int, ...] = ()
+    """The numbers of records that were not sent because they are those of the reference; see `Trace.lengths`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +236,14 @@ class Runner:
             self._shut_down()
 
     def _completed(self, outcome: Outcome) -> Outcome:
-        """Add the states of the reference to those of a run that was ended when it had converged."""
-        if outcome.converged and self._reference is not None:
-            outcome.states += self._reference.states[outcome.converged :]
-            outcome.end = self._reference.end
+        """Add what a run shares with the reference: its beginning, and its end if it was ended when it had converged."""
+        reference = self._reference
+        if reference is not None:
+            outcome.trace.with_first(outcome.shared, reference.trace)
+            outcome.states[:0] = reference.states[: _steps(outcome.trace, outcome.shared)]
+            if outcome.converged:
+                outcome.states += reference.states[outcome.converged - 1 :]
+                outcome.end = reference.end
         return outcome
 
     def _prepare(self, trace: Trace) -> None:
@@ -298,8 +304,10 @@ class Runner:
             run.findings.append(Finding("scenario", f"{type(problem).__name__}: {problem}"))
         storage = self._simulation.cluster.server.storage
         outcome = Outcome(run.plan, self._seed, list(run.findings), trace=run.trace, injected=run.injected)
-        outcome.states, outcome.checkpoints, outcome.converged = run.states, run.checkpoints, converged
-        outcome.end = normal_state(storage, run.began, job.ignore, job.mask)
+        outcome.checkpoints, outcome.converged, outcome.shared = run.checkpoints, converged, run.shared
+        outcome.states = run.states[_steps(run.trace, run.shared) : converged - 1 if converged else None]
+        if not converged:
+            outcome.end = normal_state(storage, run.began, job.ignore, job.mask)
         if not any(fault.kind in ("hold", "miss") for fault in run.plan.faults):  # late events repeat the history
             outcome.findings += [
                 Finding("undo", f"{name} was changed and changed back", revision=revision)
@@ -310,11 +318,18 @@ class Runner:
                 Finding("leak", f"{name} still exists after the deletion of its owner")
                 for name in leaks(run.trace, storage, job.ignore)
             ]
+        outcome.trace.without_first(outcome.shared)
         if not self._fork:
             # When crashed processes are closed, their requests continue, which would change the records.
             outcome = copy.deepcopy(outcome)
             await run.close()
         return outcome
+
+
+def _steps(trace: Trace, lengths: Sequence[int]) -> int:
+    """Return the number of the steps that are settled within the first records of a trace."""
+    marks = lengths[-1] if lengths else 0
+    return sum(mark.text.startswith("settled S") for mark in trace.marks[:marks])
 
 
 async def _play(scenario: Scenario, run: ScenarioRun) -> None:

@@ -147,6 +147,11 @@ class ScenarioRun:
         return self._director.injected
 
     @property
+    def shared(self) -> tuple[int, ...]:
+        """The `lengths` of the trace that the run shares with the reference from which it was forked."""
+        return self._director.shared
+
+    @property
     def step(self) -> int:
         """The number of the step that ended last."""
         return self._director.phase - 1

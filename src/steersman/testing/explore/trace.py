@@ -1,9 +1,15 @@
-"""The trace of one run: the operator's writes, the events that it received, all commits, reconciles and faults."""
+"""The trace of one run: the operator's writes, the events that it received, all commits, reconciles and faults.
+
+The records are structs of msgspec, because each run sends hundreds of them to another process.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 __all__ = ["UNCOUNTED", "Commit", "EventRecord", "Mark", "ReconcileRecord", "Trace", "WriteRecord"]
 
@@ -12,8 +18,7 @@ UNCOUNTED: Final = frozenset({"leases", "events", "selfsubjectaccessreviews", "s
 """Resources whose writes and events are not points of a plan, because they repeat without end or change nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(msgspec.Struct, frozen=True, gc=False):
     """One change of the storage."""
 
     revision: int
@@ -38,8 +43,7 @@ class Commit:
         return "/".join(part for part in (self.resource, self.namespace, self.name) if part)
 
 
-@dataclass(slots=True)
-class WriteRecord:
+class WriteRecord(msgspec.Struct, gc=False):
     """One write of the operator."""
 
     number: int
@@ -66,8 +70,7 @@ class WriteRecord:
         return f"{self.verb} " + "/".join(part for part in path if part)
 
 
-@dataclass(frozen=True, slots=True)
-class EventRecord:
+class EventRecord(msgspec.Struct, frozen=True, gc=False):
     """One watch event that the operator received, or would have received without a fault."""
 
     number: int
@@ -82,8 +85,7 @@ class EventRecord:
     """`held` or `missed`; empty for an event that was delivered at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileRecord:
+class ReconcileRecord(msgspec.Struct, frozen=True, gc=False):
     """One reconcile."""
 
     process: int
@@ -94,8 +96,7 @@ class ReconcileRecord:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True, gc=False):
     """A marked time of the run: a start, a crash, a settled state, a fault."""
 
     at: float
@@ -113,3 +114,31 @@ class Trace:
     commits: list[Commit] = field(default_factory=list[Commit])
     reconciles: list[ReconcileRecord] = field(default_factory=list[ReconcileRecord])
     marks: list[Mark] = field(default_factory=list[Mark])
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The numbers of the records that do not change any more; the writes may still change."""
+        return tuple(len(records) for records in self._unchanging)
+
+    def without_first(self, lengths: Iterable[int]) -> None:
+        """Remove the first records of each kind.
+
+        Args:
+            lengths: Former `lengths`.
+        """
+        for records, length in zip(self._unchanging, lengths, strict=False):
+            del records[:length]
+
+    def with_first(self, lengths: Iterable[int], other: Trace) -> None:
+        """Insert the first records of another trace before those of this one.
+
+        Args:
+            lengths: Former `lengths`.
+            other: The trace with these records.
+        """
+        for records, first, length in zip(self._unchanging, other._unchanging, lengths, strict=False):
+            records[:0] = first[:length]
+
+    @property
+    def _unchanging(self) -> tuple[list[Any], ...]:
+        return self.events, self.commits, self.reconciles, self.marks

@@ -184,7 +184,10 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
         kept = _untouched(change, media, present, cast(Object, made))
+        managed = _untouched_managers(change, media, present, cast(Object, made))
         touched = {key: part for key, part in cast(Object, made).items() if key not in kept}
+        if managed is not None:
+            touched["metadata"] = {key: part for key, part in made["metadata"].items() if key != "managedFields"}
         fresh = cast(Object, _copy(touched, _CONVERTED if media == STRATEGIC else _EXACT))
         quoted = partial(_quoted, media, value, cast(Object, made))
         _same_kind(change, fresh, quoted)
@@ -193,6 +196,8 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted(), why or found.mismatch)
         _check_strict_errors(change, [*strict, *found.unknown], quoted)
+        if managed is not None:
+            fresh["metadata"] = _in_order_of(made["metadata"], {**fresh["metadata"], "managedFields": managed})
         return _in_order_of(cast(Object, made), {**fresh, **kept}) if kept else fresh
 
     return transform
@@ -203,6 +208,17 @@ def _untouched(change: Change, media: str, present: Object, made: Object) -> Obj
     if change.resource.definition is not None or media == JSON_PATCH:  # a JSON patch may change parts in place
         return {}
     return {key: made[key] for key in ("spec", "status") if key in made and made[key] is present.get(key)}
+
+
+def _untouched_managers(change: Change, media: str, present: Object, made: Object) -> Any:
+    """Return the managed fields of a built-in object if a patch leaves them as they are stored, else `None`."""
+    if change.resource.definition is not None or media == JSON_PATCH:
+        return None
+    metadata, stored = made.get("metadata"), present.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(stored, dict):
+        return None
+    managed = cast(Object, metadata).get("managedFields")
+    return managed if managed and managed is cast(Object, stored).get("managedFields") else None
 
 
 def _in_order_of(first: Object, found: Object) -> Object:

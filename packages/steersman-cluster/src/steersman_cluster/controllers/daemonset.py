@@ -26,6 +26,7 @@ from steersman.k8s.core_v1 import (
 from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.creation import create_pod
 from steersman_cluster.controllers.node_fit import selects_node, tolerates, untolerated
 from steersman_cluster.controllers.pods import (
     is_available,
@@ -246,8 +247,7 @@ async def _carry_out(ds: DaemonSet, step: Plan, digest: str, ctx: Context) -> No
     nodes = iter(step.create)
 
     async def create() -> None:
-        pod = await ctx.create(pod_for_node(ds, ds.spec.template, digest, next(nodes)), owned=False)
-        ctx.event("SuccessfulCreate", f"Created pod: {pod.metadata.name}", action="Create")
+        await create_pod(ctx, pod_for_node(ds, ds.spec.template, digest, next(nodes)))
 
     problem: ClientError | None = await in_batches(len(step.create), create)
     if problem is not None:

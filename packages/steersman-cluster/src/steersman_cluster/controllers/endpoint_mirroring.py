@@ -17,6 +17,7 @@ from steersman.k8s.core_v1 import EndpointAddress, EndpointSubset
 from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
 from steersman.models import MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
+from steersman_cluster.controllers.creation import create_seen
 from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
 __all__ = ["MANAGER", "Mirror", "mirrors_of", "register"]
@@ -127,11 +128,10 @@ async def _write(endpoints: Endpoints, known: EndpointSlice | None, mirror: Mirr
                 labels=labels,
                 annotations=annotations,
             )
-            await ctx.create(
-                EndpointSlice(
-                    metadata=metadata, address_type=mirror.family, ports=mirror.ports, endpoints=mirror.endpoints
-                )
+            made = EndpointSlice(
+                metadata=metadata, address_type=mirror.family, ports=mirror.ports, endpoints=mirror.endpoints
             )
+            await create_seen(ctx, made)
             return
         same = (known.metadata.labels, known.metadata.annotations) == (labels, annotations)
         if same and set(map(repr, known.endpoints)) == set(map(repr, mirror.endpoints)):

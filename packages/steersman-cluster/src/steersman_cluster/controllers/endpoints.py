@@ -17,6 +17,7 @@ from steersman.k8s.core_v1 import EndpointPort as LegacyPort
 from steersman.k8s.discovery_v1 import Endpoint, EndpointConditions, EndpointPort
 from steersman.models import Key, MergePatch, ObjectMeta, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
+from steersman_cluster.controllers.creation import create_seen
 from steersman_cluster.controllers.pods import is_ready, phase_of
 from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
@@ -163,7 +164,7 @@ async def _put_slice(
             generate_name=f"{service.metadata.name}-", namespace=service.metadata.namespace, labels=labels
         )
         made = EndpointSlice(metadata=metadata, address_type=family, ports=ports, endpoints=endpoints)
-        await _ignore_conflict(ctx.create(made))
+        await _ignore_conflict(create_seen(ctx, made))
     elif (known.endpoints, known.metadata.labels) != (endpoints, labels) or not _same_ports(known.ports, ports):
         removed = {key: None for key in known.metadata.labels if key not in labels}
         body = {

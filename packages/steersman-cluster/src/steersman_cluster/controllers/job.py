@@ -21,6 +21,7 @@ from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers import job_failures as failures
 from steersman_cluster.controllers import job_status as tally
 from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.creation import create_pod
 from steersman_cluster.controllers.job_status import FINALIZER, INDEX, Verdict
 from steersman_cluster.controllers.pods import deletion_order, is_active, is_ready, phase_of, pod_from_template
 from steersman_cluster.controllers.replicaset import in_batches
@@ -257,19 +258,8 @@ class Run:
         if at is not None and at > self.now:
             self.wait = (at - self.now).total_seconds()
             return active
-        if job.status.start_time is not None:
-            await self._check_cache()
         await self._create(makers)
         return [pod for pod in self.ctx.list(Pod, owned=True) if is_active(pod)]
-
-    async def _check_cache(self) -> None:
-        """Raise `RequeueError` if the cache lacks a Pod of the Job: a surplus Pod would count as a completion."""
-        uid, selector = self.job.metadata.uid, self.job.spec.selector
-        known = {pod.metadata.uid for pod in self.pods}
-        for pod in await self.ctx.fetch_list(Pod, labels=dict(selector.match_labels) if selector else None):
-            owner = controller_of(pod)
-            if owner is not None and owner.uid == uid and pod.metadata.uid not in known:
-                raise RequeueError(f"the cache does not have Pod {pod.metadata.name} yet", after=1.0)
 
     def _due(self, indexes: Sequence[int]) -> list[int]:
         """The indexes that need not wait after a failure; notes when the next one is due."""
@@ -289,8 +279,7 @@ class Run:
         async def create() -> None:
             pod = next(rest)()
             finalizers = (*pod.metadata.finalizers, FINALIZER)
-            made = await ctx.create(replace(pod, metadata=replace(pod.metadata, finalizers=finalizers)), owned=False)
-            ctx.event("SuccessfulCreate", f"Created pod: {made.metadata.name}", action="Create")
+            await create_pod(ctx, replace(pod, metadata=replace(pod.metadata, finalizers=finalizers)))
 
         problem: ClientError | None = await in_batches(len(makers), create)
         if problem is not None:

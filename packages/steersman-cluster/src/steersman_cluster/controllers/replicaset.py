@@ -1,7 +1,7 @@
 """ReplicaSets: keep the desired number of Pods of one template.
 
-Reads after own writes are never older than the writes, so that no separate expectations are kept. Pods are created in
-growing batches, so that a refusal (a quota, an admission webhook) costs one request instead of hundreds.
+A reconcile that creates Pods ends when the cache has them, so that the next one does not count without them. Pods are
+created in growing batches, so that a refusal (a quota, an admission webhook) costs one request instead of hundreds.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerConditio
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.creation import create_pod
 from steersman_cluster.controllers.pods import (
     deletion_order,
     is_active,
@@ -75,8 +76,7 @@ async def scale_pods(
     if missing > 0 and template is not None:
 
         async def create() -> None:
-            pod = await ctx.create(pod_from_template(template, owner), owned=False)
-            ctx.event("SuccessfulCreate", f"Created pod: {pod.metadata.name}", action="Create")
+            await create_pod(ctx, pod_from_template(template, owner))
 
         problem = await in_batches(min(missing, _MAX_BATCH_PODS), create)
         if problem is not None:
