@@ -17,6 +17,10 @@ REGRESSIONS = [
     ("job", "hold:E2"),  # the condition PodScheduled kept a generation after the Pod was bound
     ("job", "hold:E9"),  # a Job created a Pod too many while the events of Pods were late
     ("daemonset", "miss:E12"),  # a DaemonSet created its revision again and again while the cache was behind
+    ("daemonset", "hold:E5"),  # a DaemonSet created a second Pod for a node while the events of Pods were late
+    ("replicaset", "hold:E4"),  # so did a ReplicaSet
+    ("replicationcontroller", "hold:E4"),  # and a ReplicationController
+    ("deployment", "hold:E5"),  # a Service got a second EndpointSlice while the events of slices were late
     ("deployment", "hold:E12..S3"),  # a slice that follows late events is not changed back by the controller
 ]
 ACCOUNT = f"system:serviceaccount:default:{NAME}"
@@ -172,7 +176,9 @@ def no_surplus(state: State) -> str:
     wanted = found["spec"].get(field, default)
     peers: list[Any] = state.list(state.changed, namespace=namespace)
     active = sum(is_active(one) and owner in one["metadata"].get("ownerReferences", ()) for one in peers)
-    return f"{owner['kind']} {owner['name']} has {active} {state.changed} instead of {wanted}" if active > wanted else ""
+    return (
+        f"{owner['kind']} {owner['name']} has {active} {state.changed} instead of {wanted}" if active > wanted else ""
+    )
 
 
 def is_active(obj: dict[str, Any]) -> bool:

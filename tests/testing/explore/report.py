@@ -133,17 +133,19 @@ def of_explorations(directory: Path, note: str) -> dict[str, Any]:
         results = [json.loads(line) for line in lines]
         for faults, kinds in FAULTS.items():
             found = [one for one in results if one["tried"] and one["tried"].keys() <= {*kinds}]
-            rows.append({
-                "system": name,
-                "faults": faults,
-                "scenarios": len(found),
-                "faultsInjected": sum(sum(one["tried"].values()) for one in found),
-                "pruned": sum(len(one["pruned"]) for one in found),
-                "left": sum(one["left"] for one in found),
-                "failures": sum(len(one["failures"]) for one in found),
-                "runs": sum(one["runs"] for one in found),
-                "cpuSeconds": round(sum(one["cpuSeconds"] for one in found), 1),
-            })
+            rows.append(
+                {
+                    "system": name,
+                    "faults": faults,
+                    "scenarios": len(found),
+                    "faultsInjected": sum(sum(one["tried"].values()) for one in found),
+                    "pruned": sum(len(one["pruned"]) for one in found),
+                    "left": sum(one["left"] for one in found),
+                    "failures": sum(len(one["failures"]) for one in found),
+                    "runs": sum(one["runs"] for one in found),
+                    "cpuSeconds": round(sum(one["cpuSeconds"] for one in found), 1),
+                }
+            )
     return {"python": platform.python_version(), "machine": platform.machine(), "note": note, "rows": rows}
 
 
@@ -171,7 +173,6 @@ def rendered(report: dict[str, Any]) -> str:
         f"Python {report['python']}, {report['machine']}; {report['note']}.",
         "",
         *_comparison(report["rows"], runs, cpu),
-        "",
         *(_explorations(report["explorations"]) if "explorations" in report else ()),
     ]
     return "\n".join(lines) + "\n"
@@ -196,6 +197,7 @@ def _comparison(rows: list[dict[str, Any]], runs: int, cpu: float) -> list[str]:
 def _explorations(report: dict[str, Any]) -> list[str]:
     """Return the table of the systems that `make explore` explores."""
     lines = [
+        "",
         "| system | faults | scenarios | faults injected | plans pruned | left out by the budget | failures "
         "| CPU of a run |",
         "|---|---|---|---|---|---|---|---|",

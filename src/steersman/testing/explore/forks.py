@@ -180,6 +180,7 @@ class Branches:
         """The plan of this process."""
         self.out = out
         """The descriptor to which this process sends."""
+        self._jobs = jobs
         self._forks = Forks(jobs)
         self._begun: set[Plan] = set()
         self._at: dict[str, list[Plan]] = {}
@@ -209,6 +210,8 @@ class Branches:
                 self.plan, self.out = plan, out
                 self._at.clear()
                 return plan
+        if self._jobs == 1:
+            self.finish()  # two processes that share memory must each copy what they change
         return None
 
     def finish(self) -> None:

@@ -30,7 +30,7 @@ def reimporting(target: str) -> Callable[[], Operator]:
             return first.pop()
         name = target.partition(":")[0]
         package = name.partition(".")[0]
-        before = {key: sys.modules[key] for key in list(sys.modules) if _is_below(key, package)}
+        before = {key: sys.modules[key] for key in _modules_of(package)}
         for key in before:
             del sys.modules[key]
         try:
@@ -45,10 +45,11 @@ def reimporting(target: str) -> Callable[[], Operator]:
 def _restore(before: Mapping[str, ModuleType], package: str) -> None:
     """Restore the modules that the test has imported."""
     modules: dict[str, Any] = sys.modules
-    for key in [key for key in modules if _is_below(key, package)]:
+    for key in _modules_of(package):
         del modules[key]
     modules.update(before)
 
 
-def _is_below(module: str, package: str) -> bool:
-    return module == package or module.startswith(f"{package}.")
+def _modules_of(package: str) -> list[str]:
+    below = f"{package}."
+    return [key for key in sys.modules if key == package or key.startswith(below)]

@@ -41,7 +41,7 @@ Scenario = Callable[[ScenarioRun], Awaitable[None]]
 
 MAX_STEPS: Final = 200_000
 """Iterations of the event loop at one virtual time after which a run counts as a hot loop."""
-BATCH_PLANS: Final = 64
+BATCH_PLANS: Final = 160
 """Plans that begin as forks of one run of the reference."""
 
 
@@ -236,7 +236,7 @@ class Runner:
             self._shut_down()
 
     def _completed(self, outcome: Outcome) -> Outcome:
-        """Add what a run shares with the reference: its beginning, and its end if it was ended when it had converged."""
+        """Add what a run shares with the reference: its beginning, and the end of a run that had converged."""
         reference = self._reference
         if reference is not None:
             outcome.trace.with_first(outcome.shared, reference.trace)

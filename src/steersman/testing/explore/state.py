@@ -40,6 +40,9 @@ _SECRET_TEXT: Final = re.compile(r"(LS0tLS1CRUdJTi|-----BEGIN |ey[A-Za-z0-9_-]{2
 _TOKEN_VOLUME: Final = re.compile(r"\bkube-api-access-[a-z0-9]{5}\b")
 """The generated name of the volume with the token of a Pod's ServiceAccount."""
 _ADDRESS: Final = re.compile(r"\b10\.\d{1,3}\.\d{1,3}\.\d{1,3}\b")
+_MIN_MASKED_LENGTH: Final = len("10.0.0.0")
+_MIN_LONG_LENGTH: Final = len("2000-01-01T00:00:00Z")
+"""The lengths of the shortest address, and of the shortest time, uid or name of a volume with a token."""
 _sorted_json: Final = json.JSONEncoder(sort_keys=True).encode
 _GENERATED: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]*\d[a-z0-9]*(?![a-z0-9])")
 
@@ -142,11 +145,13 @@ def _normal(value: Any, names: dict[str, str], dropped: frozenset[str]) -> Any:
 
 
 def _text(text: str, names: dict[str, str]) -> str:
-    if len(text) > 200 and _SECRET_TEXT.match(text):
-        return "<secret>"
-    text = _UID.sub("<uid>", _TIME.sub("<time>", text))
-    text = _TOKEN_VOLUME.sub("kube-api-access-*", text)
-    return masked_name(_ADDRESS.sub("<address>", text), names)
+    if len(text) >= _MIN_MASKED_LENGTH:
+        if len(text) > 200 and _SECRET_TEXT.match(text):
+            return "<secret>"
+        if len(text) >= _MIN_LONG_LENGTH:
+            text = _TOKEN_VOLUME.sub("kube-api-access-*", _UID.sub("<uid>", _TIME.sub("<time>", text)))
+        text = _ADDRESS.sub("<address>", text)
+    return masked_name(text, names)
 
 
 def masked_name(text: str, names: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -183,12 +183,9 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
         if not isinstance(made, dict):
             raise bad_request(f"the patch does not leave an object of {resource.kind}")
         # The result may share parts with the patch, which a further attempt needs as it is.
-        kept = _untouched(change, media, present, cast(Object, made))
-        managed = _untouched_managers(change, media, present, cast(Object, made))
-        touched = {key: part for key, part in cast(Object, made).items() if key not in kept}
-        if managed is not None:
-            touched["metadata"] = {key: part for key, part in made["metadata"].items() if key != "managedFields"}
-        fresh = cast(Object, _copy(touched, _CONVERTED if media == STRATEGIC else _EXACT))
+        untouched = _Untouched.of(change, media, present, cast(Object, made))
+        changed = untouched.removed_from(cast(Object, made))
+        fresh = cast(Object, _copy(changed, _CONVERTED if media == STRATEGIC else _EXACT))
         quoted = partial(_quoted, media, value, cast(Object, made))
         _same_kind(change, fresh, quoted)
         found = _decode(change, fresh, telling=validation != "Ignore")
@@ -196,29 +193,43 @@ def _patching(change: Change, body: bytes, media: str) -> Transform:
             why = found.converted if media == STRATEGIC else found.mismatch
             raise patch.undecodable(quoted(), why or found.mismatch)
         _check_strict_errors(change, [*strict, *found.unknown], quoted)
-        if managed is not None:
-            fresh["metadata"] = _in_order_of(made["metadata"], {**fresh["metadata"], "managedFields": managed})
-        return _in_order_of(cast(Object, made), {**fresh, **kept}) if kept else fresh
+        return untouched.added_to(fresh, cast(Object, made))
 
     return transform
 
 
-def _untouched(change: Change, media: str, present: Object, made: Object) -> Object:
-    """Return the parts of a built-in object that a patch leaves as they are stored, which need no decoding."""
-    if change.resource.definition is not None or media == JSON_PATCH:  # a JSON patch may change parts in place
-        return {}
-    return {key: made[key] for key in ("spec", "status") if key in made and made[key] is present.get(key)}
+class _Untouched(NamedTuple):
+    """The parts of a built-in object that a patch leaves as they are stored, which need no decoding."""
 
+    parts: Object
+    managed: list[Object] | None
+    """The managed fields."""
 
-def _untouched_managers(change: Change, media: str, present: Object, made: Object) -> Any:
-    """Return the managed fields of a built-in object if a patch leaves them as they are stored, else `None`."""
-    if change.resource.definition is not None or media == JSON_PATCH:
-        return None
-    metadata, stored = made.get("metadata"), present.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(stored, dict):
-        return None
-    managed = cast(Object, metadata).get("managedFields")
-    return managed if managed and managed is cast(Object, stored).get("managedFields") else None
+    @classmethod
+    def of(cls, change: Change, media: str, present: Object, made: Object) -> _Untouched:
+        """Compare an object with the result of a patch."""
+        if change.resource.definition is not None or media == JSON_PATCH:  # a JSON patch may change parts in place
+            return cls({}, None)
+        parts = {key: made[key] for key in ("spec", "status") if key in made and made[key] is present.get(key)}
+        metadata, stored = made.get("metadata"), present.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(stored, dict):
+            return cls(parts, None)
+        managed: Any = cast(Object, metadata).get("managedFields")
+        return cls(parts, managed if managed and managed is cast(Object, stored).get("managedFields") else None)
+
+    def removed_from(self, made: Object) -> Object:
+        """Return the result of the patch without these parts."""
+        found = {key: part for key, part in made.items() if key not in self.parts}
+        if self.managed is not None:
+            found["metadata"] = {key: part for key, part in made["metadata"].items() if key != "managedFields"}
+        return found
+
+    def added_to(self, fresh: Object, made: Object) -> Object:
+        """Return the decoded rest with these parts, in the order of the result of the patch."""
+        if self.managed is not None:
+            metadata = {**fresh["metadata"], "managedFields": self.managed}
+            fresh["metadata"] = _in_order_of(made["metadata"], metadata)
+        return _in_order_of(made, {**fresh, **self.parts}) if self.parts else fresh
 
 
 def _in_order_of(first: Object, found: Object) -> Object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from steersman.client import ClientError
 from steersman.k8s import Pod
@@ -19,7 +19,7 @@ __all__ = ["create_pod", "create_seen"]
 T = TypeVar("T")
 
 _MAX_LATE_SECONDS: Final = 300
-"""As long as the controllers of Kubernetes wait for the events of what they have created."""
+"""The controllers of Kubernetes wait as long for the events of what they have created."""
 
 
 async def create_seen(ctx: Context, obj: T, *, owned: bool = True) -> T:
@@ -30,8 +30,9 @@ async def create_seen(ctx: Context, obj: T, *, owned: bool = True) -> T:
         obj: The object, of a kind that the controller caches.
         owned: Whether the reconciled object becomes the controlling owner.
     """
-    made: Any = await ctx.create(obj, owned=owned)
-    kind, name = type(made), made.metadata.name
+    made = await ctx.create(obj, owned=owned)
+    kind = cast("type[Any]", type(obj))
+    name: str = cast("Any", made).metadata.name
     for _ in range(_MAX_LATE_SECONDS):
         if ctx.get(kind, name) is not None:
             break
