@@ -150,7 +150,7 @@ async def of_a_replication_controller(run: ScenarioRun) -> None:
     await run.settled()
     await run.apply({**body, "spec": {"replicas": 1, "selector": LABELS, "template": pods}})
     await run.settled()
-    await run.delete("replicationcontroller", "web")
+    await run.delete("replicationcontroller", "web", propagation="Background")
     await run.settled()
 
 
@@ -158,6 +158,10 @@ LIVES = {
     "deployment": of_a_deployment, "statefulset": of_a_stateful_set, "daemonset": of_a_daemon_set, "job": of_a_job,
     "cronjob": of_a_cron_job, "replicaset": of_a_replica_set, "replicationcontroller": of_a_replication_controller,
 }  # fmt: skip
+
+
+DEPENDS_ON_EVENTS = {"statefulset": ("persistentvolumeclaims", "persistentvolumes")}
+"""What remains of Pods that are not created if the specification changes before the controller has seen its events."""
 
 
 def no_surplus(state: State) -> str:
@@ -197,7 +201,8 @@ def exploration(life: str, perturb: tuple[str, ...] = DEFAULT_PERTURB, **options
 @pytest.mark.parametrize("perturb", [("crash", "lost-answer", "conflict"), ("lag", "miss")], ids=["writes", "events"])
 @pytest.mark.parametrize("life", LIVES)
 def test_controllers_end_as_without_faults(life: str, perturb: tuple[str, ...]) -> None:
-    result = exploration(life, perturb, budget="60s").explore()
+    ignored = DEPENDS_ON_EVENTS.get(life, ()) if "lag" in perturb else ()
+    result = exploration(life, perturb, budget="60s", ignore=ignored).explore()
     assert [f"{f.plan}: {'; '.join(map(str, f.findings))}" for f in result.failures] == []
 
 

@@ -7,14 +7,16 @@ reconcile that creates such an object ends only when the cache has it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
-from steersman.client import ClientError
+from steersman.client import AlreadyExists, ClientError
 from steersman.k8s import Pod
 from steersman.operator import Context
+from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
-__all__ = ["create_pod", "create_seen"]
+__all__ = ["create_pods", "create_seen"]
 
 T = TypeVar("T")
 
@@ -22,28 +24,52 @@ _MAX_LATE_SECONDS: Final = 300
 """The controllers of Kubernetes wait as long for the events of what they have created."""
 
 
-async def create_seen(ctx: Context, obj: T, *, owned: bool = True) -> T:
-    """Create an object, and wait until the cache has it or it is deleted.
-
-    Args:
-        ctx: The context of the reconcile.
-        obj: The object, of a kind that the controller caches.
-        owned: Whether the reconciled object becomes the controlling owner.
-    """
-    made = await ctx.create(obj, owned=owned)
-    kind = cast("type[Any]", type(obj))
-    name: str = cast("Any", made).metadata.name
-    for _ in range(_MAX_LATE_SECONDS):
-        if ctx.get(kind, name) is not None:
-            break
-        with suppress(ClientError):
-            if await ctx.fetch(kind, name) is None:
-                break
-        await asyncio.sleep(1.0)
+async def create_seen(ctx: Context, obj: T) -> T:
+    """Create an object that the reconciled object owns, and wait until the cache has it or it is deleted."""
+    made = await ctx.create(obj)
+    await _seen(ctx, made)
     return made
 
 
-async def create_pod(ctx: Context, pod: Pod) -> None:
-    """Create a Pod of a workload as `create_seen` does, and record it as an Event of the workload."""
-    made = await create_seen(ctx, pod, owned=False)
-    ctx.event("SuccessfulCreate", f"Created pod: {made.metadata.name}", action="Create")
+async def create_pods(ctx: Context, pods: Sequence[Pod]) -> ClientError | None:
+    """Create the Pods of a workload, and wait until the cache has them; return the error that prevented one.
+
+    They are created in batches of 1, 2, 4, …, which end after the batch in which one fails, so that a refusal (a quota,
+    an admission webhook) costs one request instead of hundreds.
+    """
+    created: list[Pod] = []
+
+    async def create(pod: Pod) -> None:
+        made = await ctx.create(pod, owned=False)
+        created.append(made)
+        ctx.event("SuccessfulCreate", f"Created pod: {made.metadata.name}", action="Create")
+
+    problem = await _in_batches(pods, create)
+    await asyncio.gather(*(_seen(ctx, pod) for pod in created))
+    return problem
+
+
+async def _in_batches(pods: Sequence[Pod], create: Callable[[Pod], Awaitable[None]]) -> ClientError | None:
+    size, done = 1, 0
+    while done < len(pods):
+        results = await asyncio.gather(*map(create, pods[done : done + size]), return_exceptions=True)
+        for result in results:
+            if isinstance(result, AlreadyExists):
+                continue
+            if isinstance(result, ClientError):
+                return None if is_namespace_terminating(result) else result
+            if isinstance(result, BaseException):
+                raise result
+        done, size = done + size, size * 2
+    return None
+
+
+async def _seen(ctx: Context, obj: Any) -> None:
+    kind, name = cast("type[Any]", type(obj)), obj.metadata.name
+    for _ in range(_MAX_LATE_SECONDS):
+        if ctx.get(kind, name) is not None:
+            return
+        with suppress(ClientError):
+            if await ctx.fetch(kind, name) is None:
+                return
+        await asyncio.sleep(1.0)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from steersman.client import ClientError
 from steersman.controller import RequeueError, Result
 from steersman.k8s import ControllerRevision, DaemonSet, Node, Pod
 from steersman.k8s.apps_v1 import DaemonSetStatus
@@ -26,7 +25,7 @@ from steersman.k8s.core_v1 import (
 from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.creation import create_pod
+from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.node_fit import selects_node, tolerates, untolerated
 from steersman_cluster.controllers.pods import (
     is_available,
@@ -35,7 +34,6 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
-from steersman_cluster.controllers.replicaset import in_batches
 from steersman_cluster.controllers.revisions import REVISION_LABEL, current_revision, prune
 
 __all__ = ["TOLERATIONS", "Plan", "plan", "pod_for_node", "register", "should_run", "target_node"]
@@ -244,12 +242,7 @@ async def _carry_out(ds: DaemonSet, step: Plan, digest: str, ctx: Context) -> No
     for pod in (*step.delete, *step.failed):
         if await ctx.delete(pod):
             ctx.event("SuccessfulDelete", f"Deleted pod: {pod.metadata.name}", action="Delete")
-    nodes = iter(step.create)
-
-    async def create() -> None:
-        await create_pod(ctx, pod_for_node(ds, ds.spec.template, digest, next(nodes)))
-
-    problem: ClientError | None = await in_batches(len(step.create), create)
+    problem = await create_pods(ctx, [pod_for_node(ds, ds.spec.template, digest, node) for node in step.create])
     if problem is not None:
         ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
         raise RequeueError(f"not all Pods could be made: {problem}", after=1.0)

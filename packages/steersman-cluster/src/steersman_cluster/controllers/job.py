@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
-from steersman.client import ClientError, NotFound, Preconditions
+from steersman.client import NotFound, Preconditions
 from steersman.controller import RequeueError, Result, controller_of
 from steersman.k8s import Job, Pod
 from steersman.k8s.batch_v1 import JobStatus, UncountedTerminatedPods
@@ -21,10 +21,9 @@ from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers import job_failures as failures
 from steersman_cluster.controllers import job_status as tally
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.creation import create_pod
+from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.job_status import FINALIZER, INDEX, Verdict
 from steersman_cluster.controllers.pods import deletion_order, is_active, is_ready, phase_of, pod_from_template
-from steersman_cluster.controllers.replicaset import in_batches
 
 __all__ = ["indexed_pod", "register"]
 
@@ -47,6 +46,10 @@ def _with_backoff(failure_backoff: float) -> Callable[[Job, Context], Awaitable[
         return await Run(job, await claimed(ctx, job, Pod), ctx, failure_backoff).step()
 
     return reconcile
+
+
+def _tracked(pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, finalizers=(*pod.metadata.finalizers, FINALIZER)))
 
 
 def _is_tracked(pod: Pod) -> bool:
@@ -274,14 +277,8 @@ class Run:
         return due
 
     async def _create(self, makers: Sequence[Callable[[], Pod]]) -> None:
-        ctx, rest = self.ctx, iter(makers)
-
-        async def create() -> None:
-            pod = next(rest)()
-            finalizers = (*pod.metadata.finalizers, FINALIZER)
-            await create_pod(ctx, replace(pod, metadata=replace(pod.metadata, finalizers=finalizers)))
-
-        problem: ClientError | None = await in_batches(len(makers), create)
+        ctx = self.ctx
+        problem = await create_pods(ctx, [_tracked(make()) for make in makers])
         if problem is not None:
             ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
             raise RequeueError(f"not all Pods could be made: {problem}", after=1.0)

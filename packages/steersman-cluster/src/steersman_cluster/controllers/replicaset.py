@@ -1,18 +1,17 @@
 """ReplicaSets: keep the desired number of Pods of one template.
 
-A reconcile that creates Pods ends when the cache has them, so that the next one does not count without them. Pods are
-created in growing batches, so that a refusal (a quota, an admission webhook) costs one request instead of hundreds.
+A reconcile that creates Pods ends when the cache has them, so that the next one does not count without them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from steersman.client import AlreadyExists, ApiError, ClientError
+from steersman.client import ApiError, ClientError
 from steersman.controller import Result
 from steersman.k8s import Pod, ReplicaSet
 from steersman.k8s.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
@@ -20,7 +19,7 @@ from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerConditio
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator, Watch
 from steersman_cluster.controllers.adoption import claimed, to_matching
-from steersman_cluster.controllers.creation import create_pod
+from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.pods import (
     deletion_order,
     is_active,
@@ -29,9 +28,8 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
-from steersman_cluster.controllers.terminating_namespaces import is_namespace_terminating
 
-__all__ = ["RETRY_SECONDS", "in_batches", "register", "replica_failure", "replica_set_status", "scale_pods"]
+__all__ = ["RETRY_SECONDS", "register", "replica_failure", "replica_set_status", "scale_pods"]
 
 C = TypeVar("C", ReplicaSetCondition, ReplicationControllerCondition)
 
@@ -74,11 +72,8 @@ async def scale_pods(
     """Make the number of active Pods `replicas`; returns what kept it from that."""
     missing = replicas - len(active)
     if missing > 0 and template is not None:
-
-        async def create() -> None:
-            await create_pod(ctx, pod_from_template(template, owner))
-
-        problem = await in_batches(min(missing, _MAX_BATCH_PODS), create)
+        pod = pod_from_template(template, owner)
+        problem = await create_pods(ctx, [pod] * min(missing, _MAX_BATCH_PODS))
         if problem is not None:
             ctx.event("FailedCreate", f"Error creating: {problem}", type="Warning", action="Create")
         return problem
@@ -91,23 +86,6 @@ async def scale_pods(
                 ctx.event("SuccessfulDelete", f"Deleted pod: {pod.metadata.name}", action="Delete")
 
         await asyncio.gather(*(delete(pod) for pod in victims))
-    return None
-
-
-async def in_batches(count: int, create: Callable[[], Awaitable[None]]) -> ClientError | None:
-    """Call `create` so many times, in batches of 1, 2, 4, …; stops after the batch in which one fails."""
-    size, done = 1, 0
-    while done < count:
-        batch = min(size, count - done)
-        results = await asyncio.gather(*(create() for _ in range(batch)), return_exceptions=True)
-        for result in results:
-            if isinstance(result, AlreadyExists):
-                continue
-            if isinstance(result, ClientError):
-                return None if is_namespace_terminating(result) else result
-            if isinstance(result, BaseException):
-                raise result
-        done, size = done + batch, size * 2
     return None
 
 
