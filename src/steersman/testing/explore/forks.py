@@ -211,7 +211,7 @@ class Branches:
                 self._at.clear()
                 return plan
         if self._jobs == 1:
-            self.finish()  # two processes that share memory must each copy what they change
+            self.finish()  # Processes that share memory copy each page that they change.
         return None
 
     def finish(self) -> None:

@@ -14,10 +14,10 @@ from steersman.controller import controller_of, owner_reference
 from steersman.controller.ownership import wire_reference
 from steersman.models import Key, LabelSelector, MergePatch, Selector, key_of
 from steersman.models.selectors import NOTHING, from_label_selector
-from steersman.operator import Context
+from steersman.operator import Context, Watch
 from steersman_cluster.controllers.pods import ORPHANS
 
-__all__ = ["claimed", "selector_of", "to_matching"]
+__all__ = ["claimed", "selector_of", "watch_orphans"]
 
 T = TypeVar("T")
 
@@ -92,7 +92,21 @@ async def _patch_owners(ctx: Context, obj: Any, references: list[Any]) -> Any:
         return None
 
 
-def to_matching(kind: type[Any]) -> Callable[[Any, Context], Iterable[Key]]:
+def watch_orphans(child: type[Any], owner: type[Any]) -> Watch:
+    """Return a watch on objects without a controller, whose change concerns the owners that might adopt them.
+
+    Args:
+        child: The kind of the orphans.
+        owner: The kind of the owners, with a selector.
+    """
+    return Watch(child, to=_to_matching(owner), where=_is_orphan)
+
+
+def _is_orphan(obj: Any) -> bool:
+    return controller_of(obj) is None
+
+
+def _to_matching(kind: type[Any]) -> Callable[[Any, Context], Iterable[Key]]:
     """A mapper to the owners of `kind` that might adopt an orphan."""
 
     def to(obj: Any, ctx: Context) -> Iterable[Key]:

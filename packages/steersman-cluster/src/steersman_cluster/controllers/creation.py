@@ -21,7 +21,7 @@ __all__ = ["create_pods", "create_seen"]
 T = TypeVar("T")
 
 _MAX_LATE_SECONDS: Final = 300
-"""The controllers of Kubernetes wait as long for the events of what they have created."""
+"""The time for which controllers of Kubernetes wait for the events of objects that they have created."""
 
 
 async def create_seen(ctx: Context, obj: T) -> T:

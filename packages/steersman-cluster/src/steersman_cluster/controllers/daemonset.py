@@ -24,7 +24,7 @@ from steersman.k8s.core_v1 import (
 )
 from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.node_fit import selects_node, tolerates, untolerated
 from steersman_cluster.controllers.pods import (
@@ -62,7 +62,7 @@ def register(operator: Operator) -> None:
     operator.controller(
         owns=[Pod, ControllerRevision],
         reads=[DaemonSet],
-        watches=[Watch(Node, to=_all_sets), Watch(Pod, to=to_matching(DaemonSet))],
+        watches=[Watch(Node, to=_all_sets), watch_orphans(Pod, DaemonSet)],
         terminating=True,
     )(reconcile)
 

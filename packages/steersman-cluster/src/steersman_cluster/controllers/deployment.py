@@ -14,7 +14,7 @@ from steersman.k8s import Deployment, Pod, ReplicaSet
 from steersman.k8s.apps_v1 import DeploymentCondition, DeploymentStatus, ReplicaSetSpec
 from steersman.models import Key, MergePatch, ObjectMeta, encode, replace
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.rollout import (
     HASH_LABEL,
     REVISION,
@@ -48,7 +48,7 @@ def register(operator: Operator) -> None:
     operator.controller(
         owns=[ReplicaSet],
         reads=[Pod, Deployment],
-        watches=[Watch(ReplicaSet, to=to_matching(Deployment)), Watch(Pod, to=_to_recreated, where=_is_inactive)],
+        watches=[watch_orphans(ReplicaSet, Deployment), Watch(Pod, to=_to_recreated, where=_is_inactive)],
         workers=8,
         terminating=True,
     )(reconcile)

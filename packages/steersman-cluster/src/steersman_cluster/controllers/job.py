@@ -17,10 +17,10 @@ from steersman.k8s import Job, Pod
 from steersman.k8s.batch_v1 import JobStatus, UncountedTerminatedPods
 from steersman.k8s.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from steersman.models import MergePatch, replace
-from steersman.operator import Context, Operator, Watch
+from steersman.operator import Context, Operator
 from steersman_cluster.controllers import job_failures as failures
 from steersman_cluster.controllers import job_status as tally
-from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.job_status import FINALIZER, INDEX, Verdict
 from steersman_cluster.controllers.pods import deletion_order, is_active, is_ready, phase_of, pod_from_template
@@ -32,9 +32,9 @@ CONTROLLER = "kubernetes.io/job-controller"
 
 def register(operator: Operator, *, failure_backoff: float = 10.0) -> None:
     """Declare the controllers; `failure_backoff` is the wait in seconds after a first failure."""
-    operator.controller(
-        owns=[Pod], reads=[Job], watches=[Watch(Pod, to=to_matching(Job))], workers=8, terminating=True
-    )(_with_backoff(failure_backoff))
+    operator.controller(owns=[Pod], reads=[Job], watches=[watch_orphans(Pod, Job)], workers=8, terminating=True)(
+        _with_backoff(failure_backoff)
+    )
     operator.controller(name="job-orphans", reads=[Job], where=_is_tracked, terminating=True)(release_orphan)
     operator.controller(name="job-ttl", where=tally.is_finished)(end_of_life)
 

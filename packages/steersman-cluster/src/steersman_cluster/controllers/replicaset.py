@@ -17,8 +17,8 @@ from steersman.k8s import Pod, ReplicaSet
 from steersman.k8s.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerCondition
 from steersman.models import ObjectMeta
-from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman.operator import Context, Operator
+from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.pods import (
     deletion_order,
@@ -41,7 +41,7 @@ RETRY_SECONDS = 0.25
 def register(operator: Operator) -> None:
     """Declare the controller."""
     operator.controller(
-        owns=[Pod], reads=[ReplicaSet], watches=[Watch(Pod, to=to_matching(ReplicaSet))], workers=8, terminating=True
+        owns=[Pod], reads=[ReplicaSet], watches=[watch_orphans(Pod, ReplicaSet)], workers=8, terminating=True
     )(reconcile)
 
 

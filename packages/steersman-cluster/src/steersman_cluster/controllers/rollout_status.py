@@ -63,12 +63,14 @@ def _with_progress(d: Deployment, new: ReplicaSet | None, status: DeploymentStat
     if not _has_deadline(d):
         return _without(status, "Progressing")
     subject = f'ReplicaSet "{new.metadata.name}"' if new else f'Deployment "{d.metadata.name}"'
+    done = _condition("Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
     settled = (status.replicas or 0) == (status.updated_replicas or 0)
-    if settled and known is not None and known.reason == "NewReplicaSetAvailable":
+    # A controller that sees an old status writes the condition of the former rollout again.
+    former = new is not None and known is not None and known.message != done.message
+    if settled and known is not None and known.reason == "NewReplicaSetAvailable" and not former:
         return status
     if is_complete(d, status):
-        done = _condition("Progressing", "True", "NewReplicaSetAvailable", f"{subject} has successfully progressed.")
-        return with_condition(status, done, now)
+        return with_condition(status, done, now, renew=former)
     if _progresses(d.status, status):
         moving = _condition("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing.")
         return with_condition(status, moving, now, renew=True)

@@ -18,8 +18,8 @@ from steersman.k8s import ControllerRevision, PersistentVolumeClaim, Pod, Statef
 from steersman.k8s.apps_v1 import StatefulSetStatus
 from steersman.k8s.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from steersman.models import MergePatch, ObjectMeta, replace, scaled_value
-from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, to_matching
+from steersman.operator import Context, Operator
+from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.pods import (
     is_available,
     is_ready,
@@ -42,7 +42,7 @@ def register(operator: Operator) -> None:
     operator.controller(
         owns=[Pod, ControllerRevision],
         reads=[StatefulSet, PersistentVolumeClaim],
-        watches=[Watch(Pod, to=to_matching(StatefulSet))],
+        watches=[watch_orphans(Pod, StatefulSet)],
         workers=8,
         terminating=True,
     )(reconcile)
