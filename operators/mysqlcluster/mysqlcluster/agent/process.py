@@ -21,6 +21,8 @@ _log = get_logger("mysqlcluster.agent")
 STOP_SECONDS = 20.0
 RESTART_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Delays before the server is restarted, after 1, 2, … consecutive exits; the last one repeats."""
+SOCKET_BYTES = 107
+"""Most bytes in the path of a UNIX socket of Linux."""
 OUTPUT_BYTES = 4000
 """Most bytes from the end of a failed command's output that an error contains."""
 
@@ -57,7 +59,17 @@ class ServerProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Start the server and keep it running."""
+        """Start the server and keep it running.
+
+        Raises:
+            CommandError: The path of the server's socket is too long for the kernel.
+        """
+        length = len(os.fsencode(self._layout.socket))
+        if length > SOCKET_BYTES:
+            raise CommandError(
+                f"the path of the server's socket has {length} bytes and may have {SOCKET_BYTES}: "
+                f"{self._layout.socket}; choose a shorter data directory"
+            )
         if self._watcher is None:
             await self._spawn()
             self._watcher = asyncio.create_task(self._watch())

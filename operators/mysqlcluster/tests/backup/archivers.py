@@ -81,7 +81,7 @@ class Archiver:
                     "cluster": "db",
                     "flavor": members.flavor,
                     "rootDirectory": members.root,
-                    "scratchDirectory": str(directory / "scratch"),
+                    "scratchDirectory": str(directory / "s"),
                     "secretsDirectory": str(members.directory / "secrets"),
                     "port": self.port,
                     "peers": {name: members.url(name) for name in members.names},

@@ -31,7 +31,7 @@ async def failed(archiver: Archiver, name: str) -> str:
 
 async def test_a_killed_agent_or_archiver_leaves_no_backup_and_the_next_attempt_makes_one(one: Members, tmp_path: Path):
     archive = in_directory(tmp_path / "target")
-    with archiver_of(tmp_path / "archiver", one, archive) as archiver:
+    with archiver_of(tmp_path / "b", one, archive) as archiver:
         async with one.client() as client:
             await bootstrap(client, one)
             await archiver.follow("m-0")
@@ -55,7 +55,7 @@ async def test_a_killed_agent_or_archiver_leaves_no_backup_and_the_next_attempt_
 async def test_a_gap_is_reported_by_name_and_a_restore_across_it_is_refused(one: Members, tmp_path: Path):
     archive = in_directory(tmp_path / "target")
     segments = tmp_path / "target" / archive["location"] / "binlog"
-    with archiver_of(tmp_path / "archiver", one, archive) as archiver:
+    with archiver_of(tmp_path / "b", one, archive) as archiver:
         async with one.client() as client:
             await bootstrap(client, one)
             await archiver.follow("m-0")

@@ -103,7 +103,7 @@ async def test_a_restore_has_every_acknowledged_write_after_faults_during_backup
 ):
     archive = in_directory(tmp_path / "target")
     chance = random.Random(1000 + seed)
-    with archiver_of(tmp_path / "archiver", three, archive) as archiver:
+    with archiver_of(tmp_path / "b", three, archive) as archiver:
         async with running(three, policy(three)) as loop, backed_up(loop, archiver) as backups:
             await archiver.until(lambda state: bool(state.source and state.position))
             writers = Writers(loop, 4)

@@ -91,7 +91,7 @@ async def restored(
     new = Path(tempfile.mkdtemp(dir=directory))
     placeholder = Members(new / "unused", 1, server_root(server), flavor=server.partition("-")[0])
     with contextlib.ExitStack() as stack:
-        archiver = stack.enter_context(archiver_of(new / "archiver", placeholder, None, source))
+        archiver = stack.enter_context(archiver_of(new / "b", placeholder, None, source))
         members = stack.enter_context(members_of(new / "m", 1, server=server, archiver_url=archiver.url))
         async with members.client() as client:
             await until(client, "m-0", lambda state: state.reachable)
@@ -112,7 +112,7 @@ async def test_a_new_server_gets_the_state_of_a_second_of_a_gtid_or_of_a_backup(
     one: Members, archive: dict[str, Any], tmp_path: Path
 ):
     server = one.server
-    with archiver_of(tmp_path / "archiver", one, archive) as archiver:
+    with archiver_of(tmp_path / "b", one, archive) as archiver:
         async with one.client() as client:
             await bootstrap(client, one)
             await archiver.follow("m-0")
