@@ -17,7 +17,7 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class World:
+class ExternalResources:
     """Two things outside the cluster that must be cleaned up, the bucket before the account."""
 
     def __init__(self, api: Api) -> None:
@@ -52,13 +52,13 @@ class World:
 
 
 @pytest.fixture
-def env() -> World:
+def env() -> ExternalResources:
     api = Api()
     api.put(App(metadata=ObjectMeta(name="web", namespace="prod")))
-    return World(api)
+    return ExternalResources(api)
 
 
-async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(env: World):
+async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(env: ExternalResources):
     """A5: finalizers are added before the first side effect and in a pass of their own."""
     assert await env.step() is FinalizerState.ADDED
     assert env.held_by() == ["bucket", "account"]
@@ -67,7 +67,7 @@ async def test_finalizers_are_added_first_and_in_a_pass_of_their_own(env: World)
     assert len(env.api.requests) == 1
 
 
-async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(env: World):
+async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(env: ExternalResources):
     """A5: several run in a fixed order; each may take many passes."""
     await env.step()
     env.delete()
@@ -79,7 +79,7 @@ async def test_cleanups_run_in_order_over_as_many_passes_as_they_take(env: World
     assert "web" not in env.api.objects
 
 
-async def test_a_pending_cleanup_says_when_to_look_again(env: World):
+async def test_a_pending_cleanup_says_when_to_look_again(env: ExternalResources):
     """A5: each may take many passes."""
     await env.step()
     env.delete()
@@ -87,14 +87,14 @@ async def test_a_pending_cleanup_says_when_to_look_again(env: World):
     assert outcome.requeue_after == 5
 
 
-async def test_nothing_is_added_to_an_object_that_is_being_deleted(env: World):
+async def test_nothing_is_added_to_an_object_that_is_being_deleted(env: ExternalResources):
     """A5: never added to an object that is being deleted."""
     env.delete()
     assert await env.step() is FinalizerState.DONE
     assert env.api.requests == []
 
 
-async def test_nothing_is_added_when_the_deletion_came_after_the_read(env: World):
+async def test_nothing_is_added_when_the_deletion_came_after_the_read(env: ExternalResources):
     """A5: the patch tests the version that was read, so a deletion in between is noticed."""
     stale = env.api.read(App, "web")
     env.delete()
@@ -103,7 +103,7 @@ async def test_nothing_is_added_when_the_deletion_came_after_the_read(env: World
     assert env.held_by() == []
 
 
-async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(env: World):
+async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(env: ExternalResources):
     """A5: removed with a tested JSON patch."""
     await env.step()
     stale_body = env.api.objects["web"]
@@ -123,7 +123,7 @@ async def test_removal_is_a_tested_patch_that_spares_the_finalizers_of_others(en
     assert env.held_by() == ["late"]
 
 
-async def test_a_namesake_is_not_freed(env: World):
+async def test_a_namesake_is_not_freed(env: ExternalResources):
     """A5: the patch tests the uid."""
     await env.step()
     env.delete()
@@ -135,7 +135,7 @@ async def test_a_namesake_is_not_freed(env: World):
     assert env.held_by() == ["bucket", "account"]
 
 
-async def test_a_cleanup_that_raises_removes_nothing(env: World):
+async def test_a_cleanup_that_raises_removes_nothing(env: ExternalResources):
     """A5: what failed is tried again, and holds the object until it succeeds."""
     await env.step()
     env.delete()
@@ -149,7 +149,7 @@ async def test_a_cleanup_that_raises_removes_nothing(env: World):
 
 
 @pytest.mark.parametrize("crash_at", range(12))
-async def test_a_crash_between_any_two_steps_is_survived(env: World, crash_at: int):
+async def test_a_crash_between_any_two_steps_is_survived(env: ExternalResources, crash_at: int):
     """A5: a crash before or after any request or cleanup repeats at most that cleanup, and ends the same."""
     steps = 0
 
@@ -198,7 +198,7 @@ async def test_a_crash_between_any_two_steps_is_survived(env: World, crash_at: i
     assert env.log.index("account") > max(n for n, what in enumerate(env.log) if what == "bucket")
 
 
-async def test_an_object_that_is_gone_holds_nobody_up(env: World):
+async def test_an_object_that_is_gone_holds_nobody_up(env: ExternalResources):
     """A5: removal from a deleted object succeeds."""
     await env.step()
     env.delete()

@@ -69,14 +69,14 @@ class SimulatedAgents:
 
     async def _serve(self, number: int, certificate: Path, key: Path) -> None:
         from mysqlcluster import names
-        from tests.simulated import DataPlane
+        from tests.simulated import SimulatedServers
 
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(certificate, key)
         members = names.members(f"idle-{number}", MEMBERS)
-        plane = DataPlane(*members)
+        servers = SimulatedServers(*members)
         for ordinal, member in enumerate(members):
-            runner = web.AppRunner(_application(plane, member), access_log=None)
+            runner = web.AppRunner(_application(servers, member), access_log=None)
             await runner.setup()
             port = FIRST_PORT + number * MEMBERS + ordinal
             await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
@@ -86,17 +86,17 @@ class SimulatedAgents:
         self._loop.call_soon_threadsafe(self._loop.stop)
 
 
-def _application(plane: Any, member: str) -> web.Application:
+def _application(servers: Any, member: str) -> web.Application:
     from mysqlcluster.actions import decode_action
     from mysqlcluster.agents import ActionError
     from mysqlcluster.observation import encode_member
 
     async def state(_: web.Request) -> web.Response:
-        return web.Response(body=encode_member(await plane.state(member)), content_type="application/json")
+        return web.Response(body=encode_member(await servers.state(member)), content_type="application/json")
 
     async def act(request: web.Request) -> web.Response:
         try:
-            found = await plane.act(decode_action(await request.read()))
+            found = await servers.act(decode_action(await request.read()))
         except ActionError as problem:
             return web.json_response({"error": str(problem)}, status=409)
         return web.Response(body=encode_member(found), content_type="application/json")

@@ -1,4 +1,4 @@
-"""A deterministic data plane: servers and agents in memory with the guarantees of `mysqlcluster.actions`."""
+"""Simulated servers and agents in memory with the guarantees of `mysqlcluster.actions`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mysqlcluster.server_settings import revision
 ORIGIN = "00000000-0000-0000-0000-000000000001"
 
 
-class DataPlane:
+class SimulatedServers:
     """The members of one cluster; it implements both `AgentSource` and `Agents`."""
 
     def __init__(self, *names: str) -> None:

@@ -106,10 +106,10 @@ def test_a_full_volume_without_growth_is_reported_with_the_way_out():
 
 
 @simulated(seed=13)
-async def test_a_busy_cluster_gets_a_member_and_a_full_volume_grows(world):
-    plane = await running(world)
-    plane.members["db-3"] = MemberState(
-        "db-3", server_up=True, version="11.8.9", settings_revision=plane.members["db-0"].settings_revision
+async def test_a_busy_cluster_gets_a_member_and_a_full_volume_grows(simulation):
+    servers = await running(simulation)
+    servers.members["db-3"] = MemberState(
+        "db-3", server_up=True, version="11.8.9", settings_revision=servers.members["db-0"].settings_revision
     )
     for name in NAMES:
         size = {"resources": {"requests": {"storage": "1Gi"}}}
@@ -117,22 +117,22 @@ async def test_a_busy_cluster_gets_a_member_and_a_full_volume_grows(world):
             "metadata": {"name": f"data-{name}", "namespace": "default"},
             "spec": {"accessModes": ["ReadWriteOnce"], **size},
         }
-        await world.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **body})
-    plane.members = {
+        await simulation.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", **body})
+    servers.members = {
         name: replace(each, connections=90, max_connections=100, disk_used_ratio=0.9)
-        for name, each in plane.members.items()
+        for name, each in servers.members.items()
     }
     spec = {
         "autoscaling": {"enabled": True, "minSize": 3, "maxSize": 4},
         "storage": {"size": "1Gi", "autoGrow": {"enabled": True, "max": "2Gi"}},
     }
-    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": spec}), namespace="default")
-    await world.passes(seconds=60)
-    cluster = await fetched(world)
+    await simulation.client.patch(MySQLCluster, "db", MergePatch({"spec": spec}), namespace="default")
+    await simulation.passes(seconds=60)
+    cluster = await fetched(simulation)
     assert (cluster.spec.size, len(cluster.status.nodes), cluster.status.phase) == (4, 4, "Running")
-    claim = await world.client.get(PersistentVolumeClaim, "data-db-0", namespace="default")
+    claim = await simulation.client.get(PersistentVolumeClaim, "data-db-0", namespace="default")
     assert claim.spec.resources.requests["storage"] > Quantity("1Gi")
-    made = await world.client.get(StatefulSet, "db", namespace="default")
+    made = await simulation.client.get(StatefulSet, "db", namespace="default")
     assert made.spec.volume_claim_templates[0].spec.resources.requests["storage"] == Quantity("1Gi")
     condition = next(each for each in cluster.status.conditions if each.type == "StorageOK")
     assert condition.status in ("True", "False")

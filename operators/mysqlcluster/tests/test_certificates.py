@@ -1,4 +1,4 @@
-"""The rotation of certificates: its steps as a pure function, with a simulated data plane, and on real servers."""
+"""The rotation of certificates: its steps as a pure function, with simulated servers, and on real servers."""
 
 from __future__ import annotations
 
@@ -110,22 +110,22 @@ def test_another_process_creates_the_certificates_of_an_operator():
 
 
 @simulated(seed=12)
-async def test_an_annotation_replaces_the_certificates_step_by_step(world):
-    plane = await running(world)
+async def test_an_annotation_replaces_the_certificates_step_by_step(simulation):
+    servers = await running(simulation)
 
     async def content() -> Mapping[str, bytes]:
-        return (await world.client.get(Secret, names.tls_name("db"), namespace="default")).data
+        return (await simulation.client.get(Secret, names.tls_name("db"), namespace="default")).data
 
     before = await content()
     short = timedelta(seconds=30)  # an hour of virtual time has thousands of reconciles
     patch = MergePatch({"metadata": {"annotations": {ROTATE_CERTIFICATES: "january"}}})
-    await world.client.patch(MySQLCluster, "db", patch, namespace="default")
+    await simulation.client.patch(MySQLCluster, "db", patch, namespace="default")
     with mock.patch.object(certificate_rotation, "OVERLAP", short):
         for _ in range(3):
-            await world.passes(seconds=5)
+            await simulation.passes(seconds=5)
             used = revision(await content())
-            plane.members = {name: replace(each, tls_revision=used) for name, each in plane.members.items()}
-            await world.passes(seconds=short.total_seconds() + 5)
+            servers.members = {name: replace(each, tls_revision=used) for name, each in servers.members.items()}
+            await simulation.passes(seconds=short.total_seconds() + 5)
     after = await content()
     assert set(after) == set(before)
     assert not {after[key] for key in after} & {before[key] for key in before}

@@ -12,7 +12,7 @@ from mysqlcluster.api.database.v1alpha1.mysqlcluster_types import MySQLCluster
 from mysqlcluster.claims import obstacle
 from mysqlcluster.connections import use_agents
 
-from .simulated import DataPlane
+from .simulated import SimulatedServers
 from .test_controller import CLUSTER
 
 COMPACT = """
@@ -76,28 +76,28 @@ def test_orphaned_children_are_adopted_and_foreign_ones_are_not():
 @pytest.mark.parametrize("first", ["full", "compact"])
 def test_the_loser_is_blocked_and_touches_nothing_until_the_winner_is_gone(first):
     @simulated(seed=11)
-    async def scenario(world):
-        use_agents(DataPlane("db-0", "db-1", "db-2"))
-        await world.operator("mysqlcluster:operator")
+    async def run(simulation):
+        use_agents(SimulatedServers("db-0", "db-1", "db-2"))
+        await simulation.operator("mysqlcluster:operator")
         order = ((CLUSTER, MySQLCluster, 3), (COMPACT, CompactCluster, 1))
         (winner, winning, size), (loser, losing, other) = order if first == "full" else order[::-1]
-        await world.apply(winner)
-        await world.passes(seconds=60)
-        await world.apply(loser)
-        await world.passes(seconds=60)
+        await simulation.apply(winner)
+        await simulation.passes(seconds=60)
+        await simulation.apply(loser)
+        await simulation.passes(seconds=60)
 
-        blocked = (await world.client.get(losing, "db", namespace="default")).status
+        blocked = (await simulation.client.get(losing, "db", namespace="default")).status
         assert blocked.phase == "Blocked"
         (progressing,) = [each for each in blocked.conditions if each.type == "Progressing"]
         assert progressing.reason == "NameConflict"
         assert "StatefulSet db belongs to" in progressing.message
-        owned = await world.client.get(StatefulSet, "db", namespace="default")
+        owned = await simulation.client.get(StatefulSet, "db", namespace="default")
         assert owned.spec.replicas == size
-        assert (await world.client.get(winning, "db", namespace="default")).status.phase == "Running"
+        assert (await simulation.client.get(winning, "db", namespace="default")).status.phase == "Running"
 
-        await world.client.delete(winning, "db", namespace="default")
-        await world.passes(seconds=60)
-        follower = await world.client.get(StatefulSet, "db", namespace="default")
+        await simulation.client.delete(winning, "db", namespace="default")
+        await simulation.passes(seconds=60)
+        follower = await simulation.client.get(StatefulSet, "db", namespace="default")
         assert follower.spec.replicas == other
 
-    scenario()
+    run()

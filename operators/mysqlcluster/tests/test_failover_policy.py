@@ -168,22 +168,22 @@ def test_acknowledgements_return_with_the_replicas():
 
 
 @simulated(seed=21)
-async def test_a_blocked_failover_is_told_in_the_status_and_in_one_event(world):
-    plane = await running(world)
+async def test_a_blocked_failover_is_told_in_the_status_and_in_one_event(simulation):
+    servers = await running(simulation)
     for name in ("db-1", "db-2"):
-        plane.members[name] = replace(plane.members[name], retrieved=gtids(9), lag_seconds=3600.0)
-    plane.crash("db-0")
-    await world.passes(seconds=30)
-    status = (await fetched(world)).status
+        servers.members[name] = replace(servers.members[name], retrieved=gtids(9), lag_seconds=3600.0)
+    servers.crash("db-0")
+    await simulation.passes(seconds=30)
+    status = (await fetched(simulation)).status
     assert (status.phase, status.primary) == ("Blocked", "db-0")
     (progressing,) = [each for each in status.conditions if each.type == "Progressing"]
     assert "failover.maxLagSeconds" in progressing.message
-    found = await world.client.list(Event, namespace="default")
+    found = await simulation.client.list(Event, namespace="default")
     blocked = [each for each in found if each.reason == "FailoverBlocked"]
     assert len(blocked) == 1
     assert "failover.maxLagSeconds" in (blocked[0].note or "")
 
     for name in ("db-1", "db-2"):
-        plane.members[name] = replace(plane.members[name], executed=gtids(9), lag_seconds=None)
-    await world.passes(seconds=30)
-    assert (await fetched(world)).status.primary in ("db-1", "db-2")
+        servers.members[name] = replace(servers.members[name], executed=gtids(9), lag_seconds=None)
+    await simulation.passes(seconds=30)
+    assert (await fetched(simulation)).status.primary in ("db-1", "db-2")

@@ -33,9 +33,9 @@ def test_the_gauges_of_clusters_that_are_gone_are_removed():
 
 
 @simulated(seed=11)
-async def test_a_deleted_cluster_has_no_metrics_after_a_minute(world):
-    await running(world)
+async def test_a_deleted_cluster_has_no_metrics_after_a_minute(simulation):
+    await running(simulation)
     assert 'steersman_mysql_primary_epoch{cluster="db"' in generate_latest(REGISTRY).decode()
-    await world.client.delete(MySQLCluster, "db", namespace="default")
-    await world.passes(seconds=130)
+    await simulation.client.delete(MySQLCluster, "db", namespace="default")
+    await simulation.passes(seconds=130)
     assert 'cluster="db"' not in generate_latest(REGISTRY).decode()

@@ -1,4 +1,4 @@
-"""The rotation of passwords: its steps as a pure function, and the operator with a simulated data plane."""
+"""The rotation of passwords: its steps as a pure function, and the operator with simulated servers."""
 
 from __future__ import annotations
 
@@ -73,40 +73,40 @@ def test_a_new_cluster_accepts_no_password_of_the_cluster_that_its_data_comes_fr
 
 
 @simulated(seed=11)
-async def test_an_annotation_gives_every_account_a_new_password_once(world):
-    plane = await running(world)
-    before = (await world.client.get(Secret, "db-accounts", namespace="default")).data
-    first = (await fetched(world)).status.passwords
+async def test_an_annotation_gives_every_account_a_new_password_once(simulation):
+    servers = await running(simulation)
+    before = (await simulation.client.get(Secret, "db-accounts", namespace="default")).data
+    first = (await fetched(simulation)).status.passwords
     assert first is not None
     assert first.revision == credentials.revision(before)
-    plane.actions.clear()
+    servers.actions.clear()
 
-    await annotate(world, ROTATE, "january")
-    await world.passes(seconds=60)
-    after = (await world.client.get(Secret, "db-accounts", namespace="default")).data
+    await annotate(simulation, ROTATE, "january")
+    await simulation.passes(seconds=60)
+    after = (await simulation.client.get(Secret, "db-accounts", namespace="default")).data
     assert {key for key in after if after[key] != before[key]} == set(credentials.PASSWORDS)
-    rotated = [each for each in plane.actions if isinstance(each, CreateAccounts | Reconnect)]
+    rotated = [each for each in servers.actions if isinstance(each, CreateAccounts | Reconnect)]
     assert [(type(each).__name__, each.member) for each in rotated] == [
         ("CreateAccounts", "db-0"),
         ("Reconnect", "db-1"),
         ("Reconnect", "db-2"),
     ]
-    status = (await fetched(world)).status.passwords
+    status = (await fetched(simulation)).status.passwords
     assert status is not None
     assert (status.revision, status.former_valid) == (credentials.revision(after), True)
 
-    plane.actions.clear()
-    await annotate(world, RETIRE, status.revision)
-    await world.passes(seconds=60)
-    (ended,) = [each for each in plane.actions if isinstance(each, CreateAccounts)]
+    servers.actions.clear()
+    await annotate(simulation, RETIRE, status.revision)
+    await simulation.passes(seconds=60)
+    (ended,) = [each for each in servers.actions if isinstance(each, CreateAccounts)]
     assert ended.retire_old
-    assert (await world.client.get(Secret, "db-accounts", namespace="default")).data == after
-    events = await world.client.list(Event, namespace="default")
+    assert (await simulation.client.get(Secret, "db-accounts", namespace="default")).data == after
+    events = await simulation.client.list(Event, namespace="default")
     text = str(list(events))
     assert "PasswordsRotated" in text
     assert not any(value.decode() in text for value in (*before.values(), *after.values()))
 
 
-async def annotate(world, name: str, value: str) -> None:
+async def annotate(simulation, name: str, value: str) -> None:
     patch = MergePatch({"metadata": {"annotations": {name: value}}})
-    await world.client.patch(MySQLCluster, "db", patch, namespace="default")
+    await simulation.client.patch(MySQLCluster, "db", patch, namespace="default")

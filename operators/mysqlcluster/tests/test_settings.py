@@ -100,46 +100,46 @@ def test_every_variable_that_the_operator_sets_is_reserved(tmp_path):
 
 
 @simulated(seed=31)
-async def test_a_changed_config_is_set_live_and_restarts_members_one_after_the_other(world):
-    plane = await running(world)
+async def test_a_changed_config_is_set_live_and_restarts_members_one_after_the_other(simulation):
+    servers = await running(simulation)
     config = {"max_connections": "200", "innodb_log_file_size": "64M"}
-    cluster = await fetched(world)
-    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": {"config": config}}), namespace="default")
-    await world.passes(seconds=120)
-    status = (await fetched(world)).status
+    cluster = await fetched(simulation)
+    await simulation.client.patch(MySQLCluster, "db", MergePatch({"spec": {"config": config}}), namespace="default")
+    await simulation.passes(seconds=120)
+    status = (await fetched(simulation)).status
     assert status.phase == "Running"
     assert status.primary != cluster.status.primary
-    assert {member.settings_revision for member in plane.members.values()} == {revision(config)}
-    restarted = [action.member for action in plane.actions if isinstance(action, Restart)]
+    assert {member.settings_revision for member in servers.members.values()} == {revision(config)}
+    restarted = [action.member for action in servers.actions if isinstance(action, Restart)]
     assert sorted(restarted) == ["db-0", "db-1", "db-2"]
     assert restarted[-1] == "db-0"
 
 
 @simulated(seed=32)
-async def test_a_smaller_cluster_drains_the_member_and_takes_it_from_the_service_first(world):
-    plane = await running(world)
-    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": {"size": 2}}), namespace="default")
-    await world.passes(seconds=60)
-    kinds = [type(action) for action in plane.actions if action.member == "db-2"]
+async def test_a_smaller_cluster_drains_the_member_and_takes_it_from_the_service_first(simulation):
+    servers = await running(simulation)
+    await simulation.client.patch(MySQLCluster, "db", MergePatch({"spec": {"size": 2}}), namespace="default")
+    await simulation.passes(seconds=60)
+    kinds = [type(action) for action in servers.actions if action.member == "db-2"]
     assert kinds.index(Drain) < kinds.index(StopReplication)
-    status = (await fetched(world)).status
+    status = (await fetched(simulation)).status
     assert status.quorum is not None
     assert status.quorum.members == ("db-0", "db-1")
-    pods = await world.client.list(Pod, namespace="default")
+    pods = await simulation.client.list(Pod, namespace="default")
     assert sorted(pod.metadata.name for pod in pods) == ["db-0", "db-1"]
     assert all(pod.metadata.labels.get(ROLE_LABEL) for pod in pods)
 
 
 @simulated(seed=33)
-async def test_a_refused_variable_is_reported_and_does_not_stop_a_failover(world):
-    plane = await running(world)
+async def test_a_refused_variable_is_reported_and_does_not_stop_a_failover(simulation):
+    servers = await running(simulation)
     config = {"max_connections": "200", "read-only": "OFF"}
-    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": {"config": config}}), namespace="default")
-    await world.passes(seconds=20)
-    assert {member.settings_revision for member in plane.members.values()} == {revision({"max_connections": "200"})}
-    plane.crash("db-0")
-    await world.passes(seconds=30)
-    status = (await fetched(world)).status
+    await simulation.client.patch(MySQLCluster, "db", MergePatch({"spec": {"config": config}}), namespace="default")
+    await simulation.passes(seconds=20)
+    assert {member.settings_revision for member in servers.members.values()} == {revision({"max_connections": "200"})}
+    servers.crash("db-0")
+    await simulation.passes(seconds=30)
+    status = (await fetched(simulation)).status
     assert status.primary in ("db-1", "db-2")
     (blocked,) = [each for each in status.conditions if each.type == "UpdateBlocked"]
     assert "spec.config.read-only: is set by the operator" in blocked.message

@@ -15,7 +15,7 @@ from mysqlcluster.connections import use_agents
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.observation import MemberState, Role
 
-from .simulated import ORIGIN, DataPlane
+from .simulated import ORIGIN, SimulatedServers
 
 
 def cluster(size: int) -> dict[str, Any]:
@@ -27,12 +27,12 @@ def cluster(size: int) -> dict[str, Any]:
     }
 
 
-class ExploredPlane(DataPlane):
-    """A data plane whose actions are points at which the operator can crash."""
+class ExploredServers(SimulatedServers):
+    """Servers whose actions are points at which the operator can crash."""
 
     def __init__(self, run: ScenarioRun, *names: str) -> None:
         super().__init__(*names)
-        self._world = run
+        self._run = run
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action; raises `ActionError` if the answer is lost."""
@@ -45,7 +45,7 @@ class ExploredPlane(DataPlane):
                 answer.append(problem)
 
         try:
-            await self._world.effect(f"{type(action).__name__} {action.member}", perform)
+            await self._run.effect(f"{type(action).__name__} {action.member}", perform)
         except ConnectionLostError as lost:
             raise ActionError(str(lost)) from lost
         if answer and isinstance(answer[0], ActionError):
@@ -71,21 +71,21 @@ async def life(run: ScenarioRun) -> None:
     Each change of the quorum has a number, the epoch, which is higher after a crash. While events are late there may
     be no primary that accepts a transaction; what was acknowledged must not be lost.
     """
-    plane = ExploredPlane(run, "db-0", "db-1", "db-2")
-    use_agents(plane)
+    servers = ExploredServers(run, "db-0", "db-1", "db-2")
+    use_agents(servers)
     await run.operator(mysqlcluster.operator)
     await run.apply(cluster(3))
     await run.settled()
-    plane.write()
-    plane.check()
-    plane.crash("db-0")
+    servers.write()
+    servers.check()
+    servers.crash("db-0")
     await run.settled()
-    plane.check()
-    plane.write()
-    plane.start("db-0")
+    servers.check()
+    servers.write()
+    servers.start("db-0")
     await run.settled()
-    plane.check()
-    written = plane.write()
+    servers.check()
+    written = servers.write()
     assert written or run.states[-1] is None, "no primary accepts a transaction"
     await run.delete("mysqlcluster.database.example.com", "db")
     await run.settled()

@@ -1,4 +1,4 @@
-"""The rotation of the token of the agents: its steps as a pure function, with a simulated data plane, and on an agent."""
+"""The rotation of the token of the agents: its steps as a pure function, with simulated servers, and on an agent."""
 
 from __future__ import annotations
 
@@ -77,26 +77,26 @@ def test_without_a_request_the_token_stays():
 
 
 @simulated(seed=13)
-async def test_an_annotation_replaces_the_token_and_no_member_is_lost_meanwhile(world):
-    plane = await running(world)
+async def test_an_annotation_replaces_the_token_and_no_member_is_lost_meanwhile(simulation):
+    servers = await running(simulation)
 
     async def content() -> Mapping[str, bytes]:
-        return (await world.client.get(Secret, "db-accounts", namespace="default")).data
+        return (await simulation.client.get(Secret, "db-accounts", namespace="default")).data
 
-    before, epoch = await content(), (await fetched(world)).status.epoch
+    before, epoch = await content(), (await fetched(simulation)).status.epoch
     patch = MergePatch({"metadata": {"annotations": {ROTATE_TOKEN: "january"}}})
-    await world.client.patch(MySQLCluster, "db", patch, namespace="default")
+    await simulation.client.patch(MySQLCluster, "db", patch, namespace="default")
     for _ in range(3):
-        await world.passes(seconds=5)
+        await simulation.passes(seconds=5)
         seen = token_revision(await content())
-        plane.members = {name: replace(each, token_revision=seen) for name, each in plane.members.items()}
-        await world.passes(seconds=OVERLAP.total_seconds() + 5)
+        servers.members = {name: replace(each, token_revision=seen) for name, each in servers.members.items()}
+        await simulation.passes(seconds=OVERLAP.total_seconds() + 5)
     after = await content()
     assert set(after) == set(before)
     assert {key for key in after if after[key] != before[key]} == {"agent-token"}
-    status = (await fetched(world)).status
+    status = (await fetched(simulation)).status
     assert (status.phase, status.epoch) == ("Running", epoch)
-    text = str(list(await world.client.list(Event, namespace="default")))
+    text = str(list(await simulation.client.list(Event, namespace="default")))
     assert "AgentTokenRotated" in text
     assert not any(each["agent-token"].decode() in text for each in (before, after))
 

@@ -158,65 +158,65 @@ def test_there_is_no_way_back_after_the_canary_became_the_primary():
     assert step(back, state=state, outdated=["db-2"]).switch
 
 
-async def images(world) -> dict[str, str]:
-    pods = await world.client.list(Pod, namespace="default")
+async def images(simulation) -> dict[str, str]:
+    pods = await simulation.client.list(Pod, namespace="default")
     return {pod.metadata.name: pod.spec.containers[0].image for pod in pods}
 
 
-async def upgrade(world, plane, version: str) -> None:
-    for name, member in plane.members.items():
-        plane.members[name] = replace(member, version="11.8.9-MariaDB")
+async def upgrade(simulation, servers, version: str) -> None:
+    for name, member in servers.members.items():
+        servers.members[name] = replace(member, version="11.8.9-MariaDB")
     spec = {"version": version, "image": f"steersman/mariadb:{version}", "update": {"canary": {"analysisSeconds": 20}}}
-    await world.client.patch(MySQLCluster, "db", MergePatch({"spec": spec}), namespace="default")
+    await simulation.client.patch(MySQLCluster, "db", MergePatch({"spec": spec}), namespace="default")
 
 
-async def reasons(world) -> set[str]:
-    return {each.reason for each in await world.client.list(Event, namespace="default")}
+async def reasons(simulation) -> set[str]:
+    return {each.reason for each in await simulation.client.list(Event, namespace="default")}
 
 
 @simulated(seed=41)
-async def test_an_upgrade_replaces_the_primary_last_after_a_switchover(world):
-    plane = await running(world)
-    await upgrade(world, plane, "11.8.10")
-    await world.passes(seconds=15)
-    assert sorted((await images(world)).values()).count("steersman/mariadb:11.8.10") == 1
-    assert (await fetched(world)).status.phase == "Updating"
-    await world.passes(seconds=200)
-    assert set((await images(world)).values()) == {"steersman/mariadb:11.8.10"}
-    status = (await fetched(world)).status
+async def test_an_upgrade_replaces_the_primary_last_after_a_switchover(simulation):
+    servers = await running(simulation)
+    await upgrade(simulation, servers, "11.8.10")
+    await simulation.passes(seconds=15)
+    assert sorted((await images(simulation)).values()).count("steersman/mariadb:11.8.10") == 1
+    assert (await fetched(simulation)).status.phase == "Updating"
+    await simulation.passes(seconds=200)
+    assert set((await images(simulation)).values()) == {"steersman/mariadb:11.8.10"}
+    status = (await fetched(simulation)).status
     assert (status.phase, status.update.phase, status.update.image) == ("Running", "Idle", "steersman/mariadb:11.8.10")
     assert status.primary != "db-0"
-    assert {"CanaryPassed", "SwitchoverCompleted"} <= await reasons(world)
+    assert {"CanaryPassed", "SwitchoverCompleted"} <= await reasons(simulation)
 
 
 @simulated(seed=42)
-async def test_a_broken_canary_is_rolled_back_and_the_other_members_never_change(world):
-    plane = await running(world)
-    before = set((await images(world)).values())
-    await upgrade(world, plane, "11.8.10")
-    await world.passes(seconds=10)
-    canary = (await fetched(world)).status.update.canary
-    plane.members[canary] = replace(plane.members[canary], sql_running=False, sql_error="1062: Duplicate entry")
-    await world.passes(seconds=10)
-    plane.members[canary] = replace(plane.members[canary], sql_running=True, sql_error="")
-    await world.passes(seconds=60)
-    status = (await fetched(world)).status
+async def test_a_broken_canary_is_rolled_back_and_the_other_members_never_change(simulation):
+    servers = await running(simulation)
+    before = set((await images(simulation)).values())
+    await upgrade(simulation, servers, "11.8.10")
+    await simulation.passes(seconds=10)
+    canary = (await fetched(simulation)).status.update.canary
+    servers.members[canary] = replace(servers.members[canary], sql_running=False, sql_error="1062: Duplicate entry")
+    await simulation.passes(seconds=10)
+    servers.members[canary] = replace(servers.members[canary], sql_running=True, sql_error="")
+    await simulation.passes(seconds=60)
+    status = (await fetched(simulation)).status
     assert status.update.phase == "Failed"
     assert status.primary == "db-0"
-    assert set((await images(world)).values()) == before
+    assert set((await images(simulation)).values()) == before
     (blocked,) = [each for each in status.conditions if each.type == "UpdateBlocked"]
     assert (blocked.status, "Duplicate entry" in blocked.message) == ("True", True)
-    assert "CanaryRolledBack" in await reasons(world)
+    assert "CanaryRolledBack" in await reasons(simulation)
 
 
 @simulated(seed=43)
-async def test_a_refused_version_changes_no_pod(world):
-    plane = await running(world)
-    await upgrade(world, plane, "10.11")
-    await world.passes(seconds=60)
-    status = (await fetched(world)).status
+async def test_a_refused_version_changes_no_pod(simulation):
+    servers = await running(simulation)
+    await upgrade(simulation, servers, "10.11")
+    await simulation.passes(seconds=60)
+    status = (await fetched(simulation)).status
     (blocked,) = [each for each in status.conditions if each.type == "UpdateBlocked"]
     assert "cannot be downgraded" in blocked.message
     assert status.phase == "Running"
-    found = await world.client.get(StatefulSet, "db", namespace="default")
+    found = await simulation.client.get(StatefulSet, "db", namespace="default")
     assert found.spec.template.spec.containers[0].image == "steersman/mariadb:11.8"

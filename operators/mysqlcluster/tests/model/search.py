@@ -1,4 +1,4 @@
-"""Breadth-first search through all states (worlds) that a model can reach."""
+"""Breadth-first search through all states that a model can reach."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Found(NamedTuple):
     violation: str = ""
     trace: tuple[str, ...] = ()
     reached: int = 0
-    """The number of worlds in which the goal holds."""
+    """The number of states in which the goal holds."""
     complete: bool = True
-    """Whether every world within the limits was visited."""
+    """Whether every state within the limits was visited."""
 
 
 def search(
     model: Model, first: ModelState, *, most: int, goal: Callable[[ModelState], bool] = lambda _: False
 ) -> Found:
-    """Visit the worlds by distance from the first; stop at the first violation or after `most` worlds."""
+    """Visit the states by distance from the first; stop at the first violation or after `most` states."""
     came: dict[ModelState, tuple[ModelState, str] | None] = {first: None}
     queue = deque([first])
     reached = 0

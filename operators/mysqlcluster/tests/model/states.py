@@ -150,7 +150,7 @@ def decided(policy: Policy, state: ClusterState, members: tuple[MemberState, ...
 
 
 class Model:
-    """The successors of a world, and the invariants of each; subclasses change one guarantee or rule."""
+    """The successors of a state, and the invariants of each; subclasses change one guarantee or rule."""
 
     def __init__(self, count: int, limits: Limits, *, wanted: int | None = None, switch_to: str = "") -> None:
         self.policy = evolve(policy_for(wanted or count), switch_to=switch_to)

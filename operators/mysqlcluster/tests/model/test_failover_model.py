@@ -152,7 +152,7 @@ class RestartsThatForget(Model):
 
 def caught(model: Model, operators: int = 1, most: int = 300_000) -> str:
     found = run(model, operators, most)
-    assert found.violation, f"nothing found in {found.states} worlds"
+    assert found.violation, f"nothing found in {found.states} states"
     return found.violation
 
 
