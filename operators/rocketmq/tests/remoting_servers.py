@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 from rocketmq.remoting import BrokerAdmin, Connection, NameServerAdmin, RemotingError
 
 VERSION = "5.5.0"
@@ -33,6 +35,10 @@ def unavailable() -> str:
     """Return why the servers cannot run on this machine; empty if they can."""
     missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
     return f"{' and '.join(missing)} not installed" if missing else ""
+
+
+NEEDS_SERVERS = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available")
+"""Skips a test where the servers cannot run."""
 
 
 def server_files() -> ModuleType:

@@ -21,11 +21,10 @@ from tests.faults import FaultKind, faults_of
 from tests.injection import KIND, Shop, other_version, run_history
 from tests.operator_crashes import CrashPoints
 from tests.process_cluster import MODES, group_of, operated, running, sends, started, status, until
-from tests.remoting_servers import server_files, unavailable
+from tests.remoting_servers import NEEDS_SERVERS, server_files
 from tests.workload import Workload
 
 SHORT_SEED = 2
-WITH_SERVERS = pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available")
 SCRIPT = importlib.util.spec_from_file_location(
     "check_histories", Path(__file__).parents[1] / "hack/check_histories.py"
 )
@@ -49,7 +48,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.slow
-@WITH_SERVERS
+@NEEDS_SERVERS
 def test_a_short_history_loses_no_acknowledged_message(shop: Shop):
     chosen = faults_of(SHORT_SEED, longest_seconds=4)
     assert {(each.kind, each.of_master) for each in chosen} == {(FaultKind.KILL, True), (FaultKind.PARTITION_IN, True)}
@@ -60,7 +59,7 @@ def test_a_short_history_loses_no_acknowledged_message(shop: Shop):
 
 @pytest.mark.soak
 @pytest.mark.slow
-@WITH_SERVERS
+@NEEDS_SERVERS
 def test_the_operator_is_killed_before_and_after_each_step_and_no_acknowledged_message_is_lost(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ):

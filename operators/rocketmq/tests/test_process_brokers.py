@@ -36,14 +36,11 @@ from tests.process_cluster import (
     until,
     wait_routed,
 )
-from tests.remoting_servers import server_files, unavailable
+from tests.remoting_servers import NEEDS_SERVERS, server_files
 from tests.scenario import replaces_lost_masters
 from tests.workload import TOPIC, RouteReader, Routes, Workload
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available"),
-]
+pytestmark = [pytest.mark.slow, NEEDS_SERVERS]
 KIND = "brokers.rocketmq.daocloud.io"
 VERSIONS = ("5.4.0", "5.5.0")
 

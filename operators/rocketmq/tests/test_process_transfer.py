@@ -18,13 +18,10 @@ from rocketmq.transfer_work import TransferWork
 from rocketmq.transfers import Outcome
 from tests import process_cluster
 from tests.process_cluster import Operated, broker, on_broker, operated, sends, started, until
-from tests.remoting_servers import server_files, unavailable
+from tests.remoting_servers import NEEDS_SERVERS, server_files
 from tests.workload import TOPIC, Routes, Workload
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(unavailable()), reason=unavailable() or "available"),
-]
+pytestmark = [pytest.mark.slow, NEEDS_SERVERS]
 KIND = "topictransfers.rocketmq.daocloud.io"
 TRANSFER = {
     "apiVersion": "rocketmq.daocloud.io/v1",

@@ -21,10 +21,7 @@ from rocketmq.remoting import (
 )
 from tests import remoting_servers
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(remoting_servers.unavailable()), reason=remoting_servers.unavailable() or "available"),
-]
+pytestmark = [pytest.mark.slow, remoting_servers.NEEDS_SERVERS]
 GROUP = "group-a"
 READ_WRITE = Permission.READ | Permission.WRITE
 
