@@ -10,7 +10,7 @@ import pytest
 
 from steersman_cluster.errors import FieldError, invalid
 from steersman_cluster.kinds.meta import keep_system_fields, validate_metadata
-from steersman_cluster.kinds.workloads import STRATEGIES
+from steersman_cluster.kinds.workloads.strategies import STRATEGIES
 from steersman_cluster.objects import Object
 from steersman_cluster.objects import Path as FieldPath
 from steersman_cluster.schema import builtin, decode

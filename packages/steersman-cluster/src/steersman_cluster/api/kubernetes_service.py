@@ -10,7 +10,7 @@ import ipaddress
 from typing import Final
 
 from steersman_cluster.api.interfaces import Server
-from steersman_cluster.kinds.service_addresses import SERVICE_RANGE
+from steersman_cluster.kinds.services.addresses import SERVICE_RANGE
 from steersman_cluster.objects import Object
 from steersman_cluster.strategy import User
 

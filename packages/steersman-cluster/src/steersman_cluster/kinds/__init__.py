@@ -1,4 +1,4 @@
-"""The built-in kinds: what the API server defaults, forbids and remembers about each, one module a family."""
+"""The built-in kinds: defaults, validation and fields that the API server owns; one module or package a family."""
 
 from steersman_cluster.kinds.registry import strategy_for
 

@@ -19,7 +19,7 @@ from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.services_validation import port_or_name
+from steersman_cluster.kinds.services.validation import port_or_name
 from steersman_cluster.objects import Object, Path, annotations_of, dig
 from steersman_cluster.strategy import Column, WriteContext
 

@@ -57,9 +57,9 @@ def strategy_for(group: str, version: str, kind: str) -> Strategy:
 def _family(name: str) -> Strategies:  # noqa: C901 - one case per module
     match name:
         case "admission_policies":
-            from steersman_cluster.kinds import admission_policies
+            from steersman_cluster.kinds.admission import policies
 
-            return admission_policies.STRATEGIES
+            return policies.STRATEGIES
         case "aggregation":
             from steersman_cluster.kinds import aggregation
 
@@ -105,20 +105,20 @@ def _family(name: str) -> Strategies:  # noqa: C901 - one case per module
 
             return scheduling.STRATEGIES
         case "services":
-            from steersman_cluster.kinds import services
+            from steersman_cluster.kinds.services import service
 
-            return services.STRATEGIES
+            return service.STRATEGIES
         case "storage":
             from steersman_cluster.kinds import storage
 
             return storage.STRATEGIES
         case "webhooks":
-            from steersman_cluster.kinds import webhooks
+            from steersman_cluster.kinds.admission import webhooks
 
             return webhooks.STRATEGIES
         case "workloads":
-            from steersman_cluster.kinds import workloads
+            from steersman_cluster.kinds.workloads import strategies
 
-            return workloads.STRATEGIES
+            return strategies.STRATEGIES
         case _:
             raise ValueError(f"no module of kinds is named {name!r}")

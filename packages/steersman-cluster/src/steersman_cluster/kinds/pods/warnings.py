@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from steersman.models import Quantity
 from steersman_cluster.json_access import get_list, get_object
-from steersman_cluster.kinds.profiles import APPARMOR, APPARMOR_DEPRECATED, profile_of
-from steersman_cluster.objects import Object, Path, annotations_of
+from steersman_cluster.kinds import formats
+from steersman_cluster.kinds.pods.security_profiles import APPARMOR, APPARMOR_DEPRECATED, profile_of
+from steersman_cluster.objects import Object, Path, annotations_of, meta
 
-__all__ = ["seccomp_warnings", "spec_warnings", "template_warnings"]
+__all__ = ["name_warnings", "seccomp_warnings", "spec_warnings", "template_warnings"]
 
 _DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -35,6 +36,17 @@ _VOLUMES = {
 }
 _SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+def name_warnings(obj: Object, where: str = "Pod names and hostnames") -> Sequence[str]:
+    """Return a warning for a name that is not a DNS label, because host names of Pods derive from it."""
+    name = meta(obj).get("name") or ""
+    if not (texts := formats.dns_label(name)):
+        return ()
+    return (
+        f"metadata.name: this is used in {where}, which can result in surprising behavior; "
+        f"a DNS label is recommended: [{' '.join(texts)}]",
+    )
 
 
 def template_warnings(path: Path, template: Object | None) -> Sequence[str]:

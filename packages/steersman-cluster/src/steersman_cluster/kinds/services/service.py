@@ -1,6 +1,6 @@
 """Service: defaults, types and their transitions, addresses and node ports given out, and the table.
 
-What a Service may hold is checked in `service_errors`, addresses and ports come from `service_addresses`; here is the
+What a Service may hold is checked in `service_errors`, addresses and ports come from `addresses`; here is the
 order of the API server: infer omitted fields, allocate, clear fields that a new type does not have.
 """
 
@@ -11,17 +11,19 @@ from typing import Any
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid, not_supported, required
 from steersman_cluster.json_access import get_list, get_object, get_string
-from steersman_cluster.kinds import columns, endpoints, service_addresses
+from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.service_addresses import (
+from steersman_cluster.kinds.services import endpoints
+from steersman_cluster.kinds.services.addresses import (
+    allocate,
     has_node_ports,
     is_external,
     is_headless,
     needs_health_check,
 )
-from steersman_cluster.kinds.services_validation import service_changes, service_errors
+from steersman_cluster.kinds.services.validation import service_changes, service_errors
 from steersman_cluster.objects import Object, Path, annotations_of, dig
 from steersman_cluster.strategy import Column, WriteContext
 
@@ -85,7 +87,7 @@ class Service(Plain):
         spec = obj["spec"]
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
-        service_addresses.allocate(obj, None, ctx)
+        allocate(obj, None, ctx)
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, obj: Object, old: Object, ctx: WriteContext) -> None:
@@ -96,7 +98,7 @@ class Service(Plain):
         new, before = obj["spec"], get_object(old, "spec")
         _keep_allocated(new, before)
         _align_addresses(new, before)
-        service_addresses.allocate(obj, old, ctx)
+        allocate(obj, old, ctx)
         obj["status"] = old.get("status", {"loadBalancer": {}})
         _drop_for_type(new, before)
         if new.get("type") == "ExternalName":

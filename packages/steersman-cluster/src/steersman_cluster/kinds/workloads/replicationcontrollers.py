@@ -8,11 +8,11 @@ from typing import Any
 from steersman_cluster.errors import FieldError, field_invalid, required
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.podspec import template_errors
-from steersman_cluster.kinds.podspec_defaults import default_template
-from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_validation import (
+from steersman_cluster.kinds.pods.defaults import default_template
+from steersman_cluster.kinds.pods.spec import template_errors
+from steersman_cluster.kinds.workloads.base import Workload, replicas
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workloads.validation import (
     NO_MATCH,
     always_errors,
     bounded_errors,

@@ -1,4 +1,4 @@
-"""Columns and cells of `kubectl get` for Pods and the kinds that make them.
+"""Columns and cells of `kubectl get` for Pods.
 
 Pure functions of an object and of the time. Words, order and odd cases follow pkg/printers/internalversion.
 """
@@ -14,11 +14,7 @@ from steersman_cluster.kinds.columns import AGE, NAME, NONE
 from steersman_cluster.objects import Object, dig, meta
 from steersman_cluster.strategy import Column
 
-__all__ = ["CONTAINERS", "IMAGES", "POD_COLUMNS", "SELECTOR", "container_cells", "count", "pod_row"]
-
-CONTAINERS = Column("Containers", description="Names of each container in the template.", priority=1)
-IMAGES = Column("Images", description="Images referenced by each container in the template.", priority=1)
-SELECTOR = Column("Selector", description="Which Pods belong to the object.", priority=1)
+__all__ = ["POD_COLUMNS", "pod_row"]
 
 POD_COLUMNS = (
     NAME,
@@ -31,17 +27,6 @@ POD_COLUMNS = (
     Column("Nominated Node", description="The node for which the pod preempts others.", priority=1),
     Column("Readiness Gates", description="How many of the conditions beyond its containers are true.", priority=1),
 )
-
-
-def count(obj: Object, *path: str) -> int:
-    """A number at the end of nested maps; 0 where there is none."""
-    return dig(obj, *path, default=0)
-
-
-def container_cells(containers: Iterable[Object] | None) -> list[Any]:
-    """Names and images, each joined by commas."""
-    found = list(containers or ())
-    return [",".join(item.get("name") or "" for item in found), ",".join(item.get("image") or "" for item in found)]
 
 
 def pod_row(pod: Object, now: float) -> list[Any]:

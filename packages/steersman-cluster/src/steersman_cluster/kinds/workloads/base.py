@@ -9,17 +9,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from steersman_cluster.errors import FieldError
-from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.pod_warnings import template_warnings
-from steersman_cluster.kinds.podspec_defaults import default_template, drop_disabled
+from steersman_cluster.kinds.pods.defaults import default_template, drop_disabled
+from steersman_cluster.kinds.pods.warnings import name_warnings, template_warnings
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import WriteContext
 
-__all__ = ["Workload", "name_warnings", "replicas"]
-
-POD_NAMES = "Pod names and hostnames"
+__all__ = ["Workload", "replicas"]
 
 
 class Workload(Plain):
@@ -88,17 +85,6 @@ class Workload(Plain):
         if old is None or meta(obj).get("generation") != meta(old).get("generation"):
             found += template_warnings(Path(".".join(self.template)), dig(obj, *self.template))
         return found
-
-
-def name_warnings(obj: Object, where: str = POD_NAMES) -> Sequence[str]:
-    """Return a warning for a name that is not a DNS label, because host names of Pods derive from it."""
-    name = meta(obj).get("name") or ""
-    if not (texts := formats.dns_label(name)):
-        return ()
-    return (
-        f"metadata.name: this is used in {where}, which can result in surprising behavior; "
-        f"a DNS label is recommended: [{' '.join(texts)}]",
-    )
 
 
 def replicas(obj: Object) -> Any:

@@ -13,16 +13,16 @@ from steersman_cluster.errors import FieldError, duplicate, field_forbidden, fie
 from steersman_cluster.json_access import get_list
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.containers import (
+from steersman_cluster.kinds.pods.containers import (
     apparmor_errors,
     container_errors,
     ephemeral_errors,
     init_errors,
     seccomp_errors,
 )
-from steersman_cluster.kinds.podspec_scheduling import affinity_errors, spread_errors, toleration_errors
-from steersman_cluster.kinds.profiles import profile_conflicts, profile_errors
-from steersman_cluster.kinds.volumes import volume_errors
+from steersman_cluster.kinds.pods.scheduling import affinity_errors, spread_errors, toleration_errors
+from steersman_cluster.kinds.pods.security_profiles import profile_conflicts, profile_errors
+from steersman_cluster.kinds.pods.volumes import volume_errors
 from steersman_cluster.objects import Object, Path, dig
 
 __all__ = ["annotation_errors", "spec_errors", "template_errors"]

@@ -12,10 +12,10 @@ from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.claims import claim_spec_errors
 from steersman_cluster.kinds.columns import AGE, NAME, NONE
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.podspec_defaults import default_claim_spec
-from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, container_cells, count
-from steersman_cluster.kinds.workload_validation import (
+from steersman_cluster.kinds.pods.defaults import default_claim_spec
+from steersman_cluster.kinds.workloads.base import Workload, replicas
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, container_cells, count
+from steersman_cluster.kinds.workloads.validation import (
     always_errors,
     bounded_errors,
     collision_errors,

@@ -11,7 +11,7 @@ from steersman_cluster.json_access import get_list, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.services_validation import endpoint_ip
+from steersman_cluster.kinds.services.validation import endpoint_ip
 from steersman_cluster.objects import Object, Path, labels_of, meta
 from steersman_cluster.strategy import Column, WriteContext
 

@@ -9,9 +9,9 @@ from steersman_cluster.errors import ErrorType, FieldError, field_forbidden, fie
 from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.expressions import ExpressionCheck, is_identifier
+from steersman_cluster.kinds.admission.expressions import ExpressionCheck, is_identifier
+from steersman_cluster.kinds.admission.webhooks import conditions, rule_errors
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.webhooks import conditions, rule_errors
 from steersman_cluster.objects import Object, Path, name_of
 from steersman_cluster.strategy import Column, WriteContext
 

@@ -9,12 +9,12 @@ from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME, NONE
-from steersman_cluster.kinds.cronjobs_validation import schedule_error, time_zone_error
-from steersman_cluster.kinds.jobs import default_failure_policy
-from steersman_cluster.kinds.jobs_validation import job_spec_errors
-from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells
-from steersman_cluster.kinds.workload_validation import non_negative_errors
+from steersman_cluster.kinds.workloads.base import Workload
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, SELECTOR, container_cells
+from steersman_cluster.kinds.workloads.cron_schedules import schedule_error, time_zone_error
+from steersman_cluster.kinds.workloads.job_validation import job_spec_errors
+from steersman_cluster.kinds.workloads.jobs import default_failure_policy
+from steersman_cluster.kinds.workloads.validation import non_negative_errors
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 

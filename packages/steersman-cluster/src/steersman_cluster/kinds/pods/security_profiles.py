@@ -12,7 +12,7 @@ from typing import Final
 
 from steersman_cluster.errors import FieldError, field_forbidden, field_invalid
 from steersman_cluster.json_access import get_list, get_object
-from steersman_cluster.kinds.containers import apparmor_errors, descending_path
+from steersman_cluster.kinds.pods.containers import apparmor_errors, descending_path
 from steersman_cluster.objects import Object, Path, annotations_of
 
 __all__ = [

@@ -8,19 +8,18 @@ from typing import Any
 from steersman_cluster.errors import FieldError
 from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds.plain import Plain
-from steersman_cluster.kinds.pod_warnings import seccomp_warnings, spec_warnings
-from steersman_cluster.kinds.pods_qos import qos_class
-from steersman_cluster.kinds.pods_validation import (
+from steersman_cluster.kinds.pods.columns import POD_COLUMNS, pod_row
+from steersman_cluster.kinds.pods.defaults import default_pod, drop_disabled
+from steersman_cluster.kinds.pods.qos import qos_class
+from steersman_cluster.kinds.pods.security_profiles import apparmor_warnings, set_apparmor_fields
+from steersman_cluster.kinds.pods.validation import (
     create_errors,
     ephemeral_change_errors,
     resize_errors,
     status_errors,
     update_errors,
 )
-from steersman_cluster.kinds.podspec_defaults import default_pod, drop_disabled
-from steersman_cluster.kinds.profiles import apparmor_warnings, set_apparmor_fields
-from steersman_cluster.kinds.workload_base import name_warnings
-from steersman_cluster.kinds.workload_columns import POD_COLUMNS, pod_row
+from steersman_cluster.kinds.pods.warnings import name_warnings, seccomp_warnings, spec_warnings
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from steersman_cluster.kinds.cronjobs import CronJob
-from steersman_cluster.kinds.daemonsets import DaemonSet
-from steersman_cluster.kinds.deployments import Deployment, ReplicaSet
-from steersman_cluster.kinds.jobs import Job
-from steersman_cluster.kinds.pods import Pod
-from steersman_cluster.kinds.replicationcontrollers import PodTemplate, ReplicationController
-from steersman_cluster.kinds.statefulsets import ControllerRevision, StatefulSet
+from steersman_cluster.kinds.pods.pod import Pod
+from steersman_cluster.kinds.workloads.cronjobs import CronJob
+from steersman_cluster.kinds.workloads.daemonsets import DaemonSet
+from steersman_cluster.kinds.workloads.deployments import Deployment, ReplicaSet
+from steersman_cluster.kinds.workloads.jobs import Job
+from steersman_cluster.kinds.workloads.replicationcontrollers import PodTemplate, ReplicationController
+from steersman_cluster.kinds.workloads.statefulsets import ControllerRevision, StatefulSet
 from steersman_cluster.strategy import Strategy
 
 __all__ = ["STRATEGIES"]

@@ -12,7 +12,7 @@ from steersman_cluster.errors import FieldError, field_forbidden, field_invalid,
 from steersman_cluster.json_access import get_list
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.podspec import template_errors
+from steersman_cluster.kinds.pods.spec import template_errors
 from steersman_cluster.objects import Object, Path
 
 __all__ = [

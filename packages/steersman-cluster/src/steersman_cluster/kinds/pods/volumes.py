@@ -14,7 +14,7 @@ from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.claims import claim_spec_errors
-from steersman_cluster.kinds.containers_env import field_ref_errors, resource_ref_errors
+from steersman_cluster.kinds.pods.environment import field_ref_errors, resource_ref_errors
 from steersman_cluster.objects import Object, Path
 
 __all__ = ["volume_errors"]

@@ -10,11 +10,11 @@ from steersman_cluster.errors import FieldError, field_forbidden, field_invalid,
 from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.pods_qos import qos_class
-from steersman_cluster.kinds.podspec import annotation_errors, spec_errors
-from steersman_cluster.kinds.podspec_diff import spec_diff
-from steersman_cluster.kinds.podspec_scheduling import toleration_errors
-from steersman_cluster.kinds.profiles import profile_change_errors, profile_conflicts
+from steersman_cluster.kinds.diffs import unified
+from steersman_cluster.kinds.pods.qos import qos_class
+from steersman_cluster.kinds.pods.scheduling import toleration_errors
+from steersman_cluster.kinds.pods.security_profiles import profile_change_errors, profile_conflicts
+from steersman_cluster.kinds.pods.spec import annotation_errors, spec_errors
 from steersman_cluster.objects import Object, Path, dig, meta
 
 __all__ = ["create_errors", "ephemeral_change_errors", "pod_errors", "resize_errors", "status_errors", "update_errors"]
@@ -114,7 +114,8 @@ def update_errors(pod: Object, old: Object) -> list[FieldError]:  # noqa: C901
             found.append(field_forbidden((_SPEC / "schedulingGates").at(index) / "name", text))
     rest = _without_mutable(spec, before)
     if rest != before:
-        found.append(field_forbidden(_SPEC, _MUTABLE + spec_diff(before, rest)))
+        # The API server prints its internal types here; JSON shows the same fields.
+        found.append(field_forbidden(_SPEC, _MUTABLE + unified(before, rest)))
     return found
 
 
@@ -178,7 +179,7 @@ def ephemeral_change_errors(pod: Object, old: Object) -> list[FieldError]:
             found.append(field_forbidden(_SPEC / "ephemeralContainers", text))
         elif new[name] != container:
             text = f'existing ephemeral containers "{name}" may not be changed\n'
-            found.append(field_forbidden(_SPEC / "ephemeralContainers", text + spec_diff(container, new[name])))
+            found.append(field_forbidden(_SPEC / "ephemeralContainers", text + unified(container, new[name])))
     return found
 
 

@@ -10,9 +10,9 @@ from steersman_cluster.json_access import get_object
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.workload_base import Workload, replicas
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_validation import (
+from steersman_cluster.kinds.workloads.base import Workload, replicas
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workloads.validation import (
     always_errors,
     bounded_errors,
     collision_errors,

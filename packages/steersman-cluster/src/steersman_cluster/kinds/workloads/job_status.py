@@ -12,8 +12,8 @@ from typing import Any
 from steersman_cluster.errors import ErrorType, FieldError, duplicate, field_invalid, required
 from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds.columns import seconds_of
-from steersman_cluster.kinds.jobs_indexes import format_error, overlap_error
-from steersman_cluster.kinds.workload_validation import non_negative_errors
+from steersman_cluster.kinds.workloads.job_indexes import format_error, overlap_error
+from steersman_cluster.kinds.workloads.validation import non_negative_errors
 from steersman_cluster.objects import Object, Path
 
 __all__ = ["status_errors"]

@@ -9,10 +9,10 @@ from steersman_cluster.json_access import get_object
 from steersman_cluster.kinds import columns
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.podspec import template_errors
-from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_validation import (
+from steersman_cluster.kinds.pods.spec import template_errors
+from steersman_cluster.kinds.workloads.base import Workload
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workloads.validation import (
     NO_MATCH,
     always_errors,
     collision_errors,

@@ -17,9 +17,9 @@ from steersman_cluster.errors import (
 )
 from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.jobs_indexes import format_error, total
-from steersman_cluster.kinds.podspec import template_errors
-from steersman_cluster.kinds.workload_validation import non_negative_errors, shown_labels
+from steersman_cluster.kinds.pods.spec import template_errors
+from steersman_cluster.kinds.workloads.job_indexes import format_error, total
+from steersman_cluster.kinds.workloads.validation import non_negative_errors, shown_labels
 from steersman_cluster.objects import Object, Path, dig
 
 __all__ = ["generated_selector_errors", "job_spec_errors"]

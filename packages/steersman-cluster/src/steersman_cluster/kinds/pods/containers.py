@@ -21,9 +21,9 @@ from steersman_cluster.errors import (
 from steersman_cluster.json_access import get_list, get_object
 from steersman_cluster.kinds import formats
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.containers_env import env_errors, env_from_errors
-from steersman_cluster.kinds.containers_resources import resource_errors
-from steersman_cluster.kinds.probes import lifecycle_errors, probes_errors
+from steersman_cluster.kinds.pods.environment import env_errors, env_from_errors
+from steersman_cluster.kinds.pods.probes import lifecycle_errors, probes_errors
+from steersman_cluster.kinds.pods.resources import resource_errors
 from steersman_cluster.objects import Object, Path
 
 __all__ = ["Volumes", "container_errors", "ephemeral_errors", "host_port_conflicts", "init_errors", "security_errors"]

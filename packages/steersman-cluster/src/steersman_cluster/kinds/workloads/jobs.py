@@ -11,11 +11,11 @@ from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
 from steersman_cluster.kinds.columns import AGE, NAME
-from steersman_cluster.kinds.jobs_status import status_errors
-from steersman_cluster.kinds.jobs_validation import generated_selector_errors, job_spec_errors
-from steersman_cluster.kinds.workload_base import Workload
-from steersman_cluster.kinds.workload_columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
-from steersman_cluster.kinds.workload_validation import NO_MATCH, is_valid_selector, matches, shown_labels
+from steersman_cluster.kinds.workloads.base import Workload
+from steersman_cluster.kinds.workloads.columns import CONTAINERS, IMAGES, SELECTOR, container_cells, count
+from steersman_cluster.kinds.workloads.job_status import status_errors
+from steersman_cluster.kinds.workloads.job_validation import generated_selector_errors, job_spec_errors
+from steersman_cluster.kinds.workloads.validation import NO_MATCH, is_valid_selector, matches, shown_labels
 from steersman_cluster.objects import Object, Path, dig, meta
 from steersman_cluster.strategy import Column, WriteContext
 

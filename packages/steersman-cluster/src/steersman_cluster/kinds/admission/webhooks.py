@@ -11,7 +11,7 @@ from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import columns, formats
 from steersman_cluster.kinds import meta as metadata
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.expressions import ExpressionCheck
+from steersman_cluster.kinds.admission.expressions import ExpressionCheck
 from steersman_cluster.kinds.plain import Plain
 from steersman_cluster.objects import Object, Path
 from steersman_cluster.strategy import Column, WriteContext

@@ -15,7 +15,7 @@ from steersman_cluster.errors import (
 )
 from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kinds import names as check
-from steersman_cluster.kinds.service_addresses import (
+from steersman_cluster.kinds.services.addresses import (
     is_external,
     is_headless,
     needs_health_check,

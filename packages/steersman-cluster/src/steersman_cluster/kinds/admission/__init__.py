@@ -1,0 +1,1 @@
+"""Webhook configurations, admission policies, and the CEL expressions in both."""

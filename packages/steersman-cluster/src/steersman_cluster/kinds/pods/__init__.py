@@ -1,0 +1,1 @@
+"""Pods, and the Pod templates of other kinds: defaults, validation, warnings, columns."""

@@ -1,0 +1,1 @@
+"""Services, and the Endpoints and EndpointSlices of their traffic."""
