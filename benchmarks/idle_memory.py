@@ -31,7 +31,7 @@ STEPS: Final = (
     ("client", "import steersman.client"),
     ("controller and cache", "import steersman.controller, steersman.cache"),
     ("operator API", "from steersman import Context, Model, Operator, Resource"),
-    ("run loop", "import steersman.operator.run, steersman.cli.process"),
+    ("run loop", "import steersman.operator.run, steersman.cli.run.replica"),
     ("transport", "from steersman.client.transport import native"),
     ("a built-in kind", "from steersman.k8s import ConfigMap"),
 )

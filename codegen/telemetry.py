@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from codegen.sources import ROOT
-from steersman.cli import doctor_checks
+from steersman.cli.doctor import checks as doctor_checks
 from steersman.version import KUBERNETES_VERSION
 
 __all__ = ["events", "generate", "log_messages", "metrics"]

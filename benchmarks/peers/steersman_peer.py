@@ -16,7 +16,7 @@ from benchmarks.peers import core_installation, widget_operator  # noqa: F401 - 
 from benchmarks.peers.kinds import FORMS, MIXED, kind_of
 from benchmarks.peers.widget_operator import meter
 from steersman.cache import Cache, Change, ProcessMemory
-from steersman.cli.process import run_replica
+from steersman.cli.run.replica import run_replica
 from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.operator import Settings

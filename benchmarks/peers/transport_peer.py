@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.peers.widget import Widget
 from benchmarks.peers.widget_operator import meter, reading, reporting
 from steersman.cache import Cache, Change, ProcessMemory
-from steersman.cli.process import config_for
+from steersman.cli.run.replica import config_for
 from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.transport import Transport

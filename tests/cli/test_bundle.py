@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from steersman.cli.build import Tool, commands
 from steersman.cli.dispatch import run
 from steersman.cli.operator_loader import LoadError
+from steersman.cli.packaging.build import Tool, commands
 
 APP = (Path(__file__).parents[1] / "manifests/shipped_app.py").read_text()
 PROJECT = (

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from steersman.cli.applyset import set_id
 from steersman.cli.dispatch import run
-from steersman.cli.rollout import RolloutError, rolled_out
+from steersman.cli.installation.apply_set import set_id
+from steersman.cli.installation.rollout import RolloutError, rolled_out
 from steersman.testing import ControlPlane, EmbeddedCluster
 from steersman_cluster.cluster import DevCluster
 
@@ -191,7 +191,7 @@ def test_undeploy_works_while_no_webhook_converts(command: Command, env: Any, ho
 
 
 def test_a_deployment_that_does_not_come_up_is_told_with_its_reason() -> None:
-    from steersman.cli.rollout import _state  # pyright: ignore[reportPrivateUsage]
+    from steersman.cli.installation.rollout import _state  # pyright: ignore[reportPrivateUsage]
 
     deployment: dict[str, Any] = {"metadata": {"generation": 2}, "spec": {"replicas": 2}}
     assert _state(deployment) == ("not seen by its controller yet", False)

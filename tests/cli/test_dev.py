@@ -15,9 +15,9 @@ import threading
 import pytest
 from rich.console import Console
 
-from steersman.cli.dev_logfile import LogFile
-from steersman.cli.dev_state import DevState, forest, log_line, summary
-from steersman.cli.dev_view import View
+from steersman.cli.dev.logfile import LogFile
+from steersman.cli.dev.state import DevState, forest, log_line, summary
+from steersman.cli.dev.view import View
 from steersman.client import Client
 from steersman.client.config import load_config
 from tests.cli.test_cluster import CRD, Shell, eventually
@@ -397,7 +397,7 @@ class TestTheView:
 
 
 def test_the_log_file_is_bounded_and_the_log_of_the_session_before_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("steersman.cli.dev_logfile._MAX_BYTES", 1000)
+    monkeypatch.setattr("steersman.cli.dev.logfile._MAX_BYTES", 1000)
     for session in ("first", "second"):
         file = LogFile(tmp_path / "logs" / "dev-x.log")
         file.write(f"{session} 100 % done")

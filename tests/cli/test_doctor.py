@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from steersman.cli.dispatch import run
-from steersman.cli.doctor_checks import check_clock, check_local, check_server
+from steersman.cli.doctor.checks import check_clock, check_local, check_server
 from steersman.manifests import classes_of, crds
 
 APP = """

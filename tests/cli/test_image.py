@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.cli.build import commands
+from steersman.cli.packaging.build import commands
 
 pytestmark = pytest.mark.slow
 

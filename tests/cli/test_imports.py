@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from steersman.cli.imports import find_problems
+from steersman.cli.packaging.imports import find_problems
 
 PYPROJECT = """
 [project]

@@ -15,8 +15,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steersman.cli.crds.model_shapes import known_shapes
 from steersman.cli.dispatch import run
-from steersman.cli.model_shapes import known_shapes
 from steersman.manifests import crds
 from steersman.models import Quantity, from_dict, to_dict
 from steersman.models.codegen import files_from_crds

@@ -53,6 +53,7 @@ PACKAGES = {
 """The packages of Steersman that the operator API loads."""
 PACKAGES_OF_RUN = PACKAGES | {
     "steersman.cli",
+    "steersman.cli.run",
     "steersman.client.transport.http2",
     "steersman.k8s",
     "steersman.operator.leaderelection",
@@ -120,11 +121,12 @@ def test_the_operator_api_loads_these_packages_only():
 
 
 def test_the_help_of_run_loads_the_settings_only():
-    modules = loaded_by("import steersman.cli.run_options as options; options.run_parser().format_help()")
+    modules = loaded_by("import steersman.cli.run.options as options; options.run_parser().format_help()")
     assert distributions(modules) == {"msgspec"}
     assert packages(modules) == {
         "steersman",
         "steersman.cli",
+        "steersman.cli.run",
         "steersman.operator",
         "steersman.operator.leaderelection",
         "steersman.operator.settings",
@@ -149,9 +151,10 @@ def test_a_process_loads_these_packages_until_its_first_reconcile(tmp_path: Path
         "steersman.cli.dispatch",
         "steersman.cli.errors",
         "steersman.cli.operator_loader",
-        "steersman.cli.process",
         "steersman.cli.project",
         "steersman.cli.run",
-        "steersman.cli.run_options",
+        "steersman.cli.run.command",
+        "steersman.cli.run.options",
+        "steersman.cli.run.replica",
     }
     assert modules & STANDARD_LIBRARY_OF_OTHER_FEATURES == set()

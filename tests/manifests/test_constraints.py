@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steersman import Model, Resource
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
 from steersman.manifests import crds, to_yaml
 from steersman.testing import Cluster
 from tests.manifests.drawn import Drawn, fields

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steersman import Model, Resource
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
 from steersman.manifests import ManifestError, crds, to_yaml
 from steersman.models import EMPTY, Duration, IntOrString, Quantity
 from steersman.models.markers import (

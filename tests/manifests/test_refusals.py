@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from steersman import Column, Model, ObjectMeta, Resource, Scale
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
 from steersman.manifests import ManifestError, crds
 from steersman.models.markers import (
     CEL,

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from steersman import Model, Operator, Resource
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
 from steersman.k8s import Pod, PodTemplateSpec
 from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definitions, schema_of, to_yaml
 from steersman.manifests.schema_node import trimmed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steersman import Context, Model, ObjectMeta, Operator, Resource, run_operator
-from steersman.cli.process import definitions_for
+from steersman.cli.run.replica import definitions_for
 from steersman.client import Client
 from steersman.client.config import Config, Impersonation, load_config
 from steersman.manifests import crds

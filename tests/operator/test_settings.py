@@ -10,7 +10,7 @@ import typer
 
 import steersman.operator
 from steersman.cli.app import app
-from steersman.cli.run_options import run_parser
+from steersman.cli.run.options import run_parser
 from steersman.operator.settings import (
     SETTINGS,
     Address,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from steersman.cli.tutorial_flags import translate
+from steersman.cli.scaffolding.tutorial_flags import translate
 from steersman.scaffold import render, update_files
 from steersman.scaffold.generated_record import read_record
 from steersman.scaffold.project import parse

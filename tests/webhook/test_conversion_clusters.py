@@ -211,7 +211,7 @@ class TestMigration:
         assert not list(tmp_path.rglob("*.json"))
 
     def test_it_goes_on_where_it_was_stopped(self, server, cluster, operator, tmp_path):
-        from steersman.cli import migrate_storage as rooms
+        from steersman.cli.crds.migrate_storage import migrate
 
         operator(shapes())
         self.store_as(cluster, "v1beta1")
@@ -228,7 +228,7 @@ class TestMigration:
 
         async def go(show):
             async with cluster.client() as client:
-                return await rooms.migrate(client, self.NAME, 2, tmp_path, show, dry_run=False, restart=False)
+                return await migrate(client, self.NAME, 2, tmp_path, show, dry_run=False, restart=False)
 
         with pytest.raises(StopError):
             asyncio.run(go(stop))

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from steersman.cli.applyset import ApplySet
+from steersman.cli.installation.apply_set import ApplySet
 from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.manifests import crds

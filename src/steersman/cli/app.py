@@ -8,29 +8,29 @@ import typer
 
 import steersman
 from steersman.cli import real_node
-from steersman.cli.build import build as build_command
-from steersman.cli.bundle import app as bundle
 from steersman.cli.cluster import cluster_app
-from steersman.cli.create import app as create
-from steersman.cli.delete import app as delete
-from steersman.cli.deploy import deploy as deploy_command
-from steersman.cli.deploy import undeploy as undeploy_command
-from steersman.cli.dev import dev as dev_command
-from steersman.cli.diff import diff as diff_command
+from steersman.cli.crds.diff import diff as diff_command
+from steersman.cli.crds.migrate_storage import migrate_storage as migrate_storage_command
+from steersman.cli.crds.models import models as models_command
+from steersman.cli.dev.command import dev as dev_command
 from steersman.cli.docs import docs as docs_command
-from steersman.cli.doctor import doctor as doctor_command
-from steersman.cli.edit import edit as edit_command
+from steersman.cli.doctor.command import doctor as doctor_command
 from steersman.cli.explore import explore as explore_command
-from steersman.cli.init import init as init_command
-from steersman.cli.install import install as install_command
-from steersman.cli.install import uninstall as uninstall_command
-from steersman.cli.manifests import manifests as manifests_command
-from steersman.cli.migrate_storage import migrate_storage as migrate_storage_command
-from steersman.cli.models import models as models_command
+from steersman.cli.installation.deploy import deploy as deploy_command
+from steersman.cli.installation.deploy import undeploy as undeploy_command
+from steersman.cli.installation.install import install as install_command
+from steersman.cli.installation.install import uninstall as uninstall_command
+from steersman.cli.packaging.build import build as build_command
+from steersman.cli.packaging.bundle import app as bundle
+from steersman.cli.packaging.manifests import manifests as manifests_command
 from steersman.cli.rbac import rbac as rbac_command
-from steersman.cli.run_completion import run_placeholder
-from steersman.cli.tutorial_flags import translate
-from steersman.cli.update import update as update_command
+from steersman.cli.run.completion import run_placeholder
+from steersman.cli.scaffolding.create import app as create
+from steersman.cli.scaffolding.delete import app as delete
+from steersman.cli.scaffolding.edit import edit as edit_command
+from steersman.cli.scaffolding.init import init as init_command
+from steersman.cli.scaffolding.tutorial_flags import translate
+from steersman.cli.scaffolding.update import update as update_command
 
 __all__ = ["app", "mount_assets", "run_command"]
 

@@ -59,7 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
 
 def _command(words: list[str]) -> int:
     if words[:1] == ["run"]:
-        from steersman.cli.run import run
+        from steersman.cli.run.command import run
 
         return run(words[1:])
     if not is_installed("typer"):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.crd_files import crds_from
+from steersman.cli.crds.files import crds_from
 from steersman.cli.operator_loader import LoadError, load_operator
 
 __all__ = ["docs"]

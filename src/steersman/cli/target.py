@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from steersman.cli.project import project_operator
-from steersman.cli.run_options import OPERATOR_HELP
+from steersman.cli.run.options import OPERATOR_HELP
 
 __all__ = ["Target"]
 

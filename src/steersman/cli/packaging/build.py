@@ -15,8 +15,8 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from steersman.cli import packages
 from steersman.cli.operator_loader import LoadError
+from steersman.cli.packaging import package_options
 
 __all__ = ["build", "commands"]
 
@@ -34,7 +34,7 @@ _HUB: Final = "docker.io"
 
 def build(
     directory: Annotated[Path, typer.Argument(help="The project, with a Dockerfile.")] = Path(),
-    image: packages.Image = None,
+    image: package_options.Image = None,
     tool: Annotated[
         Literal["auto", "docker", "podman", "buildah"],
         typer.Option(help="auto: the first installed tool that can build."),
@@ -56,7 +56,7 @@ def build(
         ),
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the command lines.")] = False,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Build the operator's image from the project's Dockerfile."""
     dockerfile = file or directory / "Dockerfile"
@@ -90,7 +90,7 @@ def build(
 
 def _check_imports(directory: Path) -> None:
     """Print uncertain problems as warnings. Raises `LoadError` for certain ones."""
-    from steersman.cli.imports import find_problems
+    from steersman.cli.packaging.imports import find_problems
 
     try:
         found = find_problems(directory)
@@ -204,7 +204,7 @@ def _unusable(tool: Tool) -> str:
 
 
 def _image_of(directory: Path) -> str:
-    facts = packages.project(directory)
+    facts = package_options.project(directory)
     if not facts.get("name"):
         raise LoadError("the image has no name: set --image, or the project's name in pyproject.toml")
     return f"{facts['name']}:{str(facts.get('version') or 'latest').replace('+', '_')}".lower()

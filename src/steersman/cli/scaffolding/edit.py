@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.scaffold_output import Directory, Force, Output, carry_out, telling
+from steersman.cli.scaffolding.output import Directory, Force, Output, carry_out, telling
 
 __all__ = ["edit"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from steersman.cli.run_options import run_parser
+from steersman.cli.run.options import run_parser
 from steersman.cli.target import Target
 
 __all__ = ["run_placeholder"]

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer.core import TyperGroup
 
-from steersman.cli import packages
-from steersman.cli.crd_validation import embedded_check
-from steersman.cli.manifests import Output, finish
+from steersman.cli.crds.validation import embedded_check
 from steersman.cli.operator_loader import LoadError
+from steersman.cli.packaging import package_options
+from steersman.cli.packaging.manifests import Output, finish
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def make(
     output: Annotated[Path, typer.Option("--output-dir", "-o", help="The directory to write to.")] = Path("bundle"),
     *,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; fail if a file differs.")] = False,
-    image: packages.Image = None,
-    version: packages.Version = None,
+    image: package_options.Image = None,
+    version: package_options.Version = None,
     channels: Annotated[str, typer.Option(help="Channels, with commas between them.")] = "alpha",
     default_channel: Annotated[str, typer.Option(help="Default: the first of the channels.")] = "",
     replaces: Annotated[str, typer.Option(help="The replaced version, such as helloapp.v0.1.0.")] = "",
@@ -64,7 +64,7 @@ def make(
     bundle_image: Annotated[
         str, typer.Option(help="The bundle's own image, for the catalog; the operator's with -bundle if left out.")
     ] = "",
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Make a bundle: manifests, metadata and tests, checked as OperatorHub checks them.
 
@@ -73,7 +73,7 @@ def make(
     from steersman.manifests import ManifestError
     from steersman.manifests.olm import BUNDLE_FOLDERS, bundle_files, catalog_text
 
-    package = packages.package_for(target, image=image, version=version)
+    package = package_options.package_for(target, image=image, version=version)
     listing = _listing(
         provider=provider,
         display_name=display_name,
@@ -103,7 +103,7 @@ def validate(
     directory: Annotated[Path, typer.Argument(help="The bundle's directory.")] = Path("bundle"),
     *,
     strict: Annotated[bool, typer.Option("--strict", help="Also fail on warnings.")] = False,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Check a bundle offline: OLM's default validators and OperatorHub's (operatorhub/v2, capabilities, categories)."""
     if format == "json":
@@ -140,7 +140,7 @@ def _validated(directory: Path, *, quiet: bool, strict: bool) -> bool:
 def _listing(**given: Any) -> Listing:
     from steersman.manifests.olm import Listing
 
-    facts = packages.project(Path.cwd())
+    facts = package_options.project(Path.cwd())
     authors = [cast("dict[str, str]", one) for one in facts.get("authors") or () if isinstance(one, dict)]
     urls: dict[str, str] = facts.get("urls") or {}
     terms = facts.get("license")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from steersman.cli.crd_files import crds_from, crds_of_cluster
+from steersman.cli.crds.files import crds_from, crds_of_cluster
 from steersman.cli.operator_loader import LoadError
 
 __all__ = ["models"]
@@ -47,7 +47,7 @@ def models(
     (`steersman models --group cert-manager.io --package acme.certmanager`). The classes read objects of a server, so
     they check types and no limits. They are `external=True`: your manifests do not contain their CRDs.
     """
-    from steersman.cli.model_shapes import known_shapes
+    from steersman.cli.crds.model_shapes import known_shapes
     from steersman.models.codegen import CodegenError, files_from_crds
 
     _check_use(package, named=bool(sources or crd or group))

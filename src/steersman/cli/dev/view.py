@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from steersman.cli.dev_state import Branch, DevState
+from steersman.cli.dev.state import Branch, DevState
 
 __all__ = ["View"]
 

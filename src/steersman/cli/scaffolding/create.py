@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.scaffold_output import (
+from steersman.cli.scaffolding.output import (
     Directory,
     Domain,
     Force,

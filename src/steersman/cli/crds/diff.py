@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from steersman.cli.crd_files import crds_from, crds_of_cluster
+from steersman.cli.crds.files import crds_from, crds_of_cluster
 from steersman.cli.operator_loader import LoadError
 
 __all__ = ["diff"]

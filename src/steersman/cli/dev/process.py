@@ -155,7 +155,7 @@ def _end_with_parent(lifeline: int) -> None:
 def main(arguments: list[str]) -> int:
     """Run the operator; returns the exit code of `steersman run`."""
     from steersman.cli.errors import explain
-    from steersman.cli.process import run_replica
+    from steersman.cli.run.replica import run_replica
     from steersman.operator.settings import load_settings
 
     target, settings, report_to, lifeline = arguments

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from steersman.cli import cluster_changes, packages
-from steersman.cli.crd_validation import embedded_check
-from steersman.cli.install import refuse_when_used
+from steersman.cli.crds.validation import embedded_check
+from steersman.cli.installation import cluster_changes
+from steersman.cli.installation.install import refuse_when_used
+from steersman.cli.installation.rollout import rolled_out, simulates
 from steersman.cli.operator_loader import LoadError
-from steersman.cli.rollout import rolled_out, simulates
+from steersman.cli.packaging import package_options
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
-    from steersman.cli.applyset import Reference
+    from steersman.cli.installation.apply_set import Reference
     from steersman.client import Client
 
 __all__ = ["deploy", "undeploy"]
@@ -30,32 +31,32 @@ def deploy(
     target: Target,
     kubeconfig: cluster_changes.Kubeconfig = None,
     context: cluster_changes.Context = None,
-    image: packages.Image = None,
-    version: packages.Version = None,
-    namespace: packages.Namespace = None,
-    watch_namespace: packages.WatchNamespace = None,
-    replicas: packages.Replicas = 1,
-    certificates: packages.Certificates = "self-managed",
+    image: package_options.Image = None,
+    version: package_options.Version = None,
+    namespace: package_options.Namespace = None,
+    watch_namespace: package_options.WatchNamespace = None,
+    replicas: package_options.Replicas = 1,
+    certificates: package_options.Certificates = "self-managed",
     *,
-    metrics: packages.Metrics = True,
-    monitoring: packages.Monitoring = False,
-    network_policies: packages.NetworkPolicies = False,
-    install_crds: packages.InstallCrds = False,
+    metrics: package_options.Metrics = True,
+    monitoring: package_options.Monitoring = False,
+    network_policies: package_options.NetworkPolicies = False,
+    install_crds: package_options.InstallCrds = False,
     dry_run: cluster_changes.DryRun = "none",
     diff: cluster_changes.Diff = False,
     force: cluster_changes.Force = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the Deployment is available.")] = True,
     timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait.")] = 180.0,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Apply all manifests of `steersman manifests`, prune objects that an older version left, and wait.
 
     After Ctrl-C the applied objects stay; the next run continues.
     """
-    from steersman.cli.applyset import ApplySet
+    from steersman.cli.installation.apply_set import ApplySet
     from steersman.manifests import ManifestError, everything
 
-    package = packages.package_for(
+    package = package_options.package_for(
         target,
         image=image,
         version=version,
@@ -98,7 +99,7 @@ def undeploy(
     target: Target,
     kubeconfig: cluster_changes.Kubeconfig = None,
     context: cluster_changes.Context = None,
-    namespace: packages.Namespace = None,
+    namespace: package_options.Namespace = None,
     *,
     keep_crds: Annotated[
         bool,
@@ -106,15 +107,15 @@ def undeploy(
     ] = False,
     dry_run: cluster_changes.DryRun = "none",
     yes: cluster_changes.Yes = False,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Delete all objects that `steersman deploy` applied, of any version; the namespace goes last.
 
     While objects of the operator's kinds exist, `--yes` (deletes them, too) or `--keep-crds` is needed.
     """
-    from steersman.cli.applyset import ApplySet
+    from steersman.cli.installation.apply_set import ApplySet
 
-    package = packages.package_for(target, namespace=namespace)
+    package = package_options.package_for(target, namespace=namespace)
     dry = dry_run == "server"
     teller = cluster_changes.ChangePrinter(format=format, dry_run=dry)
 

@@ -20,7 +20,7 @@ from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.cli.target import project_operator
 
 if TYPE_CHECKING:
-    from steersman.cli.doctor_finding import Finding
+    from steersman.cli.doctor.findings import Finding
     from steersman.operator.operator import Operator
 
 __all__ = ["doctor"]
@@ -92,8 +92,8 @@ async def _examine(
     namespace: str | None,
     namespaces: tuple[str, ...],
 ) -> list[Finding]:
-    from steersman.cli import doctor_checks as checks
-    from steersman.cli.doctor_finding import Finding
+    from steersman.cli.doctor import checks
+    from steersman.cli.doctor.findings import Finding
     from steersman.client import Client
     from steersman.client.config import ConfigError, CredentialError, Impersonation, load_config
     from steersman.client.errors import ClientError, Unauthorized
@@ -124,7 +124,7 @@ async def _examine(
 
 def _refused(context: str, files: list[Path]) -> Finding:
     """Return the finding of a 401 response, which would fail every other check, too."""
-    from steersman.cli.doctor_finding import Finding
+    from steersman.cli.doctor.findings import Finding
 
     whose = f"the credentials of context {context!r}" if context else "the credentials"
     where = f" in {', '.join(map(str, files))}" if context else ""
@@ -138,8 +138,8 @@ def _refused(context: str, files: list[Path]) -> Finding:
 def _server_checks(
     client: Any, operator: Operator | None, namespace: str | None, namespaces: tuple[str, ...]
 ) -> list[Any]:
-    from steersman.cli import doctor_checks as checks
-    from steersman.cli.doctor_webhooks import check_webhooks
+    from steersman.cli.doctor import checks
+    from steersman.cli.doctor.webhook_checks import check_webhooks
 
     found: list[AsyncIterator[Finding]] = [checks.check_clock(client, time.time), checks.check_identity(client)]
     if operator is not None:
@@ -163,7 +163,7 @@ def _server_checks(
 
 async def _guarded(check: AsyncIterator[Finding]) -> list[Finding]:
     """Return the findings of one check; an API error is a finding, too. Raises `Unauthorized`."""
-    from steersman.cli.doctor_finding import Finding
+    from steersman.cli.doctor.findings import Finding
     from steersman.client.errors import ApiError, Unauthorized
 
     found: list[Finding] = []

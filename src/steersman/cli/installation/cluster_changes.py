@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from steersman.cli.installation.rollout import RolloutError
 from steersman.cli.operator_loader import LoadError
-from steersman.cli.rollout import RolloutError
 
 if TYPE_CHECKING:
-    from steersman.cli.applyset import ObjectOutcome
+    from steersman.cli.installation.apply_set import ObjectOutcome
     from steersman.client import Client
 
 __all__ = ["ChangePrinter", "Context", "Diff", "DryRun", "Force", "Kubeconfig", "Yes", "objects_of", "on_cluster"]
@@ -38,7 +38,7 @@ Yes = Annotated[
 def on_cluster(kubeconfig: str | None, context: str | None, work: Callable[[Client], Awaitable[T]]) -> T:
     """Run `work` with a client; API errors and conflicts become errors of the command line."""
     # Imported here, because the help texts do not need the client.
-    from steersman.cli.applyset import refusal
+    from steersman.cli.installation.apply_set import refusal
     from steersman.client import Client
     from steersman.client.config import load_config
     from steersman.client.errors import ApiError
@@ -101,7 +101,7 @@ class ChangePrinter:
             typer.echo(json.dumps(self._outcomes, indent=2))
 
     def _difference(self, outcome: ObjectOutcome) -> None:
-        from steersman.cli.applyset import comparable
+        from steersman.cli.installation.apply_set import comparable
         from steersman.manifests import to_yaml
 
         if outcome.action == "unchanged":

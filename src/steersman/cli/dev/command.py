@@ -13,7 +13,7 @@ import typer
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
-    from steersman.cli.dev_session import Session, SessionOptions
+    from steersman.cli.dev.session import Session, SessionOptions
 
 __all__ = ["dev"]
 
@@ -100,7 +100,7 @@ def dev(
     shown = sys.stdout.isatty() if live is None else live
     needed = ["steersman_cluster", *(["watchfiles"] if reload else []), *(["rich"] if shown else [])]
     require("`steersman dev`", "dev", *needed)
-    from steersman.cli.dev_session import SessionOptions
+    from steersman.cli.dev.session import SessionOptions
     from steersman_cluster.cluster import Options
 
     if images is not None and node_kind != "process":
@@ -131,7 +131,7 @@ def dev(
 
 
 async def _run_session(options: SessionOptions) -> int:
-    from steersman.cli.dev_session import Session
+    from steersman.cli.dev.session import Session
 
     session = Session(options, typer.echo)
     if not options.live:
@@ -143,7 +143,7 @@ async def _live(session: Session) -> int:
     from rich.console import Console
     from rich.live import Live
 
-    from steersman.cli.dev_view import View
+    from steersman.cli.dev.view import View
 
     console = Console(highlight=False)
     view = Live(View(session.scene), console=console, screen=True, auto_refresh=False)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steersman.cli import packages
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
 from steersman.cli.operator_loader import LoadError
+from steersman.cli.packaging import package_options
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -34,21 +34,21 @@ def manifests(
     dashboard: Annotated[
         Path | None, typer.Option("--dashboard", help="Also write a dashboard for Grafana to this file.")
     ] = None,
-    image: packages.Image = None,
-    version: packages.Version = None,
-    namespace: packages.Namespace = None,
-    watch_namespace: packages.WatchNamespace = None,
-    replicas: packages.Replicas = 1,
-    certificates: packages.Certificates = "self-managed",
-    metrics: packages.Metrics = True,
-    monitoring: packages.Monitoring = False,
-    network_policies: packages.NetworkPolicies = False,
-    install_crds: packages.InstallCrds = False,
+    image: package_options.Image = None,
+    version: package_options.Version = None,
+    namespace: package_options.Namespace = None,
+    watch_namespace: package_options.WatchNamespace = None,
+    replicas: package_options.Replicas = 1,
+    certificates: package_options.Certificates = "self-managed",
+    metrics: package_options.Metrics = True,
+    monitoring: package_options.Monitoring = False,
+    network_policies: package_options.NetworkPolicies = False,
+    install_crds: package_options.InstallCrds = False,
     split: Annotated[bool, typer.Option("--split", help="Write every object to a separate file.")] = False,
     max_description: Annotated[
         int | None, typer.Option("--max-description", min=0, help="Maximum length of descriptions in characters.")
     ] = None,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Write the manifests of an operator below config/ (kustomize), or check that they are up to date.
 
@@ -57,7 +57,7 @@ def manifests(
     """
     from steersman.manifests import ManifestError  # `steersman run` does not need these modules.
 
-    package = packages.package_for(
+    package = package_options.package_for(
         target,
         image=image,
         version=version,

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final
 
-from steersman.cli.doctor_finding import CRDS, Finding, Level, get, post
+from steersman.cli.doctor.findings import CRDS, Finding, Level, get, post
 from steersman.client import Client
 from steersman.client.errors import ApiError, Forbidden, NotFound
 from steersman.manifests.grants import Grant
@@ -51,7 +51,7 @@ def check_local(python: tuple[int, int, int]) -> Iterator[Finding]:
 
 def check_imports(root: Path) -> Iterator[Finding]:
     """Check for modules that the image would lack; yields nothing for a directory without a project."""
-    from steersman.cli.imports import find_problems
+    from steersman.cli.packaging.imports import find_problems
 
     if not (root / "pyproject.toml").is_file():
         return

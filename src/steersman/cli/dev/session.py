@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from steersman.cli.dev_definitions import Definitions, project_directory
-from steersman.cli.dev_logfile import LogFile, log_path
-from steersman.cli.dev_process import command
-from steersman.cli.dev_state import DevState, EventLine, Object, forest, log_line
+from steersman.cli.dev.definitions import Definitions, project_directory
+from steersman.cli.dev.logfile import LogFile, log_path
+from steersman.cli.dev.process import command
+from steersman.cli.dev.state import DevState, EventLine, Object, forest, log_line
 from steersman.manifest_files import Manifest, read
 from steersman.manifest_files.apply import load
 from steersman.signals import stop_on_signals

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from steersman.cli import cluster_changes, packages
-from steersman.cli.crd_validation import embedded_check
+from steersman.cli.crds.validation import embedded_check
+from steersman.cli.installation import cluster_changes
 from steersman.cli.operator_loader import LoadError, load_operator
+from steersman.cli.packaging import package_options
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
@@ -25,13 +26,13 @@ def install(
     *,
     diff: cluster_changes.Diff = False,
     force: cluster_changes.Force = False,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Apply the CustomResourceDefinitions of an operator, and wait until they are served.
 
     For operators that run outside of the cluster (`steersman run`). Such a run registers its conversion webhooks.
     """
-    from steersman.cli.applyset import ApplySet
+    from steersman.cli.installation.apply_set import ApplySet
 
     definitions = _definitions(target)
     dry = dry_run == "server" or diff
@@ -54,13 +55,13 @@ def uninstall(
     dry_run: cluster_changes.DryRun = "none",
     *,
     yes: cluster_changes.Yes = False,
-    format: packages.Format = "text",
+    format: package_options.Format = "text",
 ) -> None:
     """Delete the CustomResourceDefinitions of an operator with all objects of its kinds.
 
     While objects exist, `--yes` is needed. The operator must run to remove finalizers of objects.
     """
-    from steersman.cli.applyset import ApplySet, reference_of
+    from steersman.cli.installation.apply_set import ApplySet, reference_of
 
     definitions = _definitions(target)
     teller = cluster_changes.ChangePrinter(format=format, dry_run=dry_run == "server")

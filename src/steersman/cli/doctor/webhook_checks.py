@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from steersman.cli.doctor_finding import CRDS, Finding, Level, get
+from steersman.cli.doctor.findings import CRDS, Finding, Level, get
 from steersman.client import Client
 from steersman.client.errors import Forbidden, NotFound
 

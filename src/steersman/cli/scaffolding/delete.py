@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from steersman.cli.scaffold_output import Directory, Domain, Group, Kind, Output, Version, carry_out, external, telling
+from steersman.cli.scaffolding.output import (
+    Directory,
+    Domain,
+    Group,
+    Kind,
+    Output,
+    Version,
+    carry_out,
+    external,
+    telling,
+)
 
 __all__ = ["app"]
 

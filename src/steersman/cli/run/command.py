@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from steersman.cli.run_options import run_parser
+from steersman.cli.run.options import run_parser
 
 __all__ = ["run"]
 
@@ -25,11 +25,11 @@ def run(words: Sequence[str]) -> int:
     """
     arguments = run_parser().arguments(words)
     if arguments.reload:
-        from steersman.cli.reload import supervise
+        from steersman.cli.run.reload import supervise
 
         return supervise(["run", *words], Path.cwd())
-    from steersman.cli.process import run_replica
     from steersman.cli.project import project_operator
+    from steersman.cli.run.replica import run_replica
     from steersman.client.config.incluster import is_in_cluster
     from steersman.operator.settings import load_settings
 

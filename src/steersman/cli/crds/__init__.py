@@ -1,0 +1,1 @@
+"""`steersman models`, `diff` and `migrate-storage`: the commands that work with CustomResourceDefinitions."""

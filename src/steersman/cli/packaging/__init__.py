@@ -1,0 +1,1 @@
+"""`steersman manifests`, `bundle` and `build`: what an operator is delivered as."""

@@ -1,0 +1,1 @@
+"""`steersman run`: one replica of an operator in this process, its options, and `--reload`."""
