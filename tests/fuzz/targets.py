@@ -96,7 +96,7 @@ def _serving(make: Callable[[bytes], dict[str, Any]]) -> Callable[[], Run]:
     """A target that sends requests to an API server in the same process; a 500 is a failure."""
 
     def prepare() -> Run:
-        from steersman_cluster.api.messages import Params, Request
+        from steersman_cluster.api.requests.messages import Params, Request
         from tests.cluster.api.direct import ADMIN, Direct, Headers
 
         runner = asyncio.Runner()

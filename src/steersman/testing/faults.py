@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from steersman.client.transport.base import close_chunks
 
 if TYPE_CHECKING:
-    from steersman_cluster.api.messages import Request, Response
-    from steersman_cluster.api.request_info import RequestInfo
+    from steersman_cluster.api.requests.messages import Request, Response
+    from steersman_cluster.api.requests.request_info import RequestInfo
     from steersman_cluster.api.server import APIServer
 
 __all__ = [
@@ -229,7 +229,7 @@ class Faults:
         server.handle = handle  # type: ignore[method-assign]
 
     async def _serve(self, server: APIServer, inner: Handle, request: Request) -> Response:
-        from steersman_cluster.api.request_info import resolve
+        from steersman_cluster.api.requests.request_info import resolve
 
         info = resolve(request.method, request.path, request.params)
         chosen = self._chosen(info, _user_of(server, request, info), request.headers.get("User-Agent") or "")
@@ -289,7 +289,7 @@ def _user_of(server: APIServer, request: Request, info: RequestInfo) -> str:
 
 
 def _answer(fault: Fault) -> Response:
-    from steersman_cluster.api.messages import failure
+    from steersman_cluster.api.requests.messages import failure
     from steersman_cluster.errors import APIError
 
     details: dict[str, Any] | None = None

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from steersman_cluster.api.messages import Params, Request, Response
+from steersman_cluster.api.requests.messages import Params, Request, Response
 from steersman_cluster.api.server import APIServer
 from steersman_cluster.strategy import User
 

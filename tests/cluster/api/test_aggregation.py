@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from steersman.pki import Authority, as_file
-from steersman_cluster.api.aggregated_openapi import document_place
-from steersman_cluster.api.messages import Params, Request
+from steersman_cluster.api.discovery.aggregated_openapi import document_place
+from steersman_cluster.api.requests.messages import Params, Request
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.strategy import User
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from steersman.testing import Simulation, simulated
-from steersman_cluster.api.messages import Params, Request
+from steersman_cluster.api.requests.messages import Params, Request
 from steersman_cluster.cluster import ADMIN
 
 from .direct import Headers

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from steersman_cluster.api.field_selectors import MAX_TERMS
-from steersman_cluster.api.label_selectors import MAX_REQUIREMENTS
-from steersman_cluster.api.messages import Params, Request
+from steersman_cluster.api.requests.field_selectors import MAX_TERMS
+from steersman_cluster.api.requests.label_selectors import MAX_REQUIREMENTS
+from steersman_cluster.api.requests.messages import Params, Request
 from steersman_cluster.strategy import User
 
 from .direct import ADMIN, Direct, Headers

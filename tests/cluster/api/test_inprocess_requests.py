@@ -8,7 +8,7 @@ import pytest
 
 from steersman.client.errors import TransportTimeoutError
 from steersman_cluster.api.inprocess import InProcessTransport
-from steersman_cluster.api.messages import Request, Response
+from steersman_cluster.api.requests.messages import Request, Response
 
 
 class Server:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steersman.testing import Simulation, simulated
-from steersman_cluster.api.messages import Params, Request
+from steersman_cluster.api.requests.messages import Params, Request
 from steersman_cluster.cluster import ADMIN, DevCluster
 from steersman_cluster.nodes.process.processes import consumed
 

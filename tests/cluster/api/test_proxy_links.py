@@ -5,8 +5,8 @@ import zlib
 
 import pytest
 
-from steersman_cluster.api.messages import Response
-from steersman_cluster.api.proxy_links import MAX_PAGE_BYTES, rewrite_html, rewrite_link, rewrite_response
+from steersman_cluster.api.connect.proxy_links import MAX_PAGE_BYTES, rewrite_html, rewrite_link, rewrite_response
+from steersman_cluster.api.requests.messages import Response
 
 PREFIX = "/api/v1/namespaces/default/pods/web:80/proxy"
 HOSTS = {"10.244.0.7:80"}

@@ -14,7 +14,7 @@ import pytest
 
 from steersman.client import Client
 from steersman.pki import as_file
-from steersman_cluster.api.kubelet_server import subresources_of
+from steersman_cluster.api.connect.kubelet_server import subresources_of
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.kubelet import STDOUT
 from tests.cluster.nodes.test_containers import HOST, until

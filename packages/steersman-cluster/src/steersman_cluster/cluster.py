@@ -325,8 +325,8 @@ class DevCluster:
 
     async def _serve_kubelets(self, nodes: Nodes) -> None:
         """Serve the HTTPS API of each kubelet: in the network of the Pods, else on a free port of this machine."""
+        from steersman_cluster.api.connect.kubelet_server import KubeletServer
         from steersman_cluster.api.http import HTTPSServer
-        from steersman_cluster.api.kubelet_server import KubeletServer
 
         for name, registration in nodes.agent.registrations.items():
             info = registration.info

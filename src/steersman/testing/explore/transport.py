@@ -20,8 +20,8 @@ from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, 
 from steersman.testing.explore.director import Director, View
 from steersman.testing.explore.trace import UNCOUNTED, WriteRecord
 from steersman_cluster.api.inprocess import InProcessTransport
-from steersman_cluster.api.messages import Params
-from steersman_cluster.api.request_info import RequestInfo, resolve
+from steersman_cluster.api.requests.messages import Params
+from steersman_cluster.api.requests.request_info import RequestInfo, resolve
 
 __all__ = ["CURRENT_WRITE", "ExploredTransport", "resource_name"]
 

@@ -23,10 +23,10 @@ from urllib.parse import parse_qsl, quote
 from steersman.pki import Authority, as_file
 from steersman.telemetry.log import get_logger
 from steersman_cluster.admission.webhook_calls import CallError
-from steersman_cluster.api.aggregated_openapi import checked_document, document_place
+from steersman_cluster.api.connect.upstream import Upstream, repeat
+from steersman_cluster.api.discovery.aggregated_openapi import checked_document, document_place
 from steersman_cluster.api.interfaces import Server
-from steersman_cluster.api.messages import Params, Request, RequestHeaders, Response
-from steersman_cluster.api.upstream import Upstream, repeat
+from steersman_cluster.api.requests.messages import Params, Request, RequestHeaders, Response
 from steersman_cluster.errors import APIError
 from steersman_cluster.json_access import get_list, get_object, get_string
 from steersman_cluster.kubelet import Connection

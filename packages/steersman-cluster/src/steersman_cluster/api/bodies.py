@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 import msgspec
 
 from steersman_cluster import schema
-from steersman_cluster.api.custom_bodies import decode_custom, integers
-from steersman_cluster.api.go_json import json_error
+from steersman_cluster.api.custom.bodies import decode_custom, integers
 from steersman_cluster.api.interfaces import ResourceType
+from steersman_cluster.api.requests.go_json import json_error
 from steersman_cluster.errors import APIError, bad_request, unsupported_media_type
 from steersman_cluster.objects import Object
 
@@ -78,7 +78,7 @@ def read(data: bytes, kind: str, *, custom: bool = False, literal: bool = False)
             return Body(decode(data), [], data)
         except NotProtobufError as problem:
             raise ValueError(str(problem)) from None
-    from steersman_cluster.api.yaml_bodies import parse_yaml
+    from steersman_cluster.api.requests.yaml_bodies import parse_yaml
 
     try:
         value, repeated_keys = parse_yaml(data)

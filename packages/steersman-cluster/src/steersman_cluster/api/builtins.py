@@ -9,8 +9,9 @@ from importlib.resources import files
 from typing import Any, Final, cast
 
 from steersman_cluster import schema
-from steersman_cluster.api import evictions, pods, proxy, streams
+from steersman_cluster.api.connect import proxy, streams
 from steersman_cluster.api.interfaces import Call, Handler, ResourceType, Server, Subresource
+from steersman_cluster.api.subresources import bindings, evictions
 from steersman_cluster.crd import DefinitionStrategy
 from steersman_cluster.kinds.registry import strategy_for
 from steersman_cluster.objects import Object
@@ -22,7 +23,7 @@ _STORED_ELSEWHERE: Final = {("events.k8s.io", "events"): ("", "events")}
 _STORED_AS: Final = {("autoscaling", "horizontalpodautoscalers"): "v2"}
 _PLAIN_SUBRESOURCES: Final = frozenset(("status", "ephemeralcontainers", "resize", "finalize", "approval"))
 _HANDLERS: Final[Mapping[tuple[str, str], Handler]] = {
-    ("pods", "binding"): pods.bind,
+    ("pods", "binding"): bindings.bind,
     ("pods", "eviction"): evictions.evict,
     ("pods", "log"): streams.log,
     ("pods", "exec"): streams.execute,
@@ -95,7 +96,7 @@ class Builtins:
         verbs = frozenset(cast("list[str]", described["verbs"]))
         handler = self._server.auth.reviews.get((group, plural))
         if (group, plural) == ("", "bindings"):
-            handler = pods.bind
+            handler = bindings.bind
         return _Builtin.of(
             group=group,
             version=version,

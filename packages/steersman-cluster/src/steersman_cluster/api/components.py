@@ -9,9 +9,9 @@ from functools import cache
 from typing import Final
 
 from steersman_cluster.api.interfaces import ObjectReader, ResourceType
-from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.negotiation import Form
-from steersman_cluster.api.options import ListOptions
+from steersman_cluster.api.requests.messages import Response, encode
+from steersman_cluster.api.requests.negotiation import Form
+from steersman_cluster.api.requests.options import ListOptions
 from steersman_cluster.api.views import object_of
 from steersman_cluster.errors import not_found
 from steersman_cluster.storage import Item

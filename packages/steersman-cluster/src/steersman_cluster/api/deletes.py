@@ -11,7 +11,7 @@ from typing import Final
 
 from steersman_cluster.admission import DELETE, Write
 from steersman_cluster.api.interfaces import Deleted, ResourceType, Server
-from steersman_cluster.api.options import DeleteOptions
+from steersman_cluster.api.requests.options import DeleteOptions
 from steersman_cluster.api.views import object_of
 from steersman_cluster.api.writes import MODIFIED
 from steersman_cluster.errors import conflict, not_found

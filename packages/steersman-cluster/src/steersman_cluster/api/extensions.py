@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
-from steersman_cluster.api.messages import Request, Response, json_response
+from steersman_cluster.api.requests.messages import Request, Response, json_response
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.objects import Object
 

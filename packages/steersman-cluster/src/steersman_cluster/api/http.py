@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 
 from steersman.client.transport.base import close_chunks
 from steersman.listener import ConnectionLimits, Listener
-from steersman_cluster.api.messages import Params, Request, Response, failure
+from steersman_cluster.api.requests.messages import Params, Request, Response, failure
 from steersman_cluster.errors import APIError, bad_request, too_large
 
 __all__ = ["HTTPSServer", "RequestHandler"]

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlencode
 from steersman.client.errors import ConnectError, ConnectionLostError, TransportTimeoutError, UpgradeRefusedError
 from steersman.client.transport.base import HeaderPairs, Query, RequestHeaders, StreamResponse, close_chunks
 from steersman.client.transport.base import Response as Answer
-from steersman_cluster.api.messages import JSON, Params, Request, Response
+from steersman_cluster.api.requests.messages import JSON, Params, Request, Response
 from steersman_cluster.errors import APIError
 from steersman_cluster.strategy import User
 

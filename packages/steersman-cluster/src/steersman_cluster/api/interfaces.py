@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, TypeVar
 
 from steersman_cluster.admission import Admission
-from steersman_cluster.api.messages import Request, Response
-from steersman_cluster.api.negotiation import Form
-from steersman_cluster.api.options import DeleteOptions, ListOptions, WriteOptions
+from steersman_cluster.api.requests.messages import Request, Response
+from steersman_cluster.api.requests.negotiation import Form
+from steersman_cluster.api.requests.options import DeleteOptions, ListOptions, WriteOptions
 from steersman_cluster.auth import Auth
 from steersman_cluster.kubelet import KubeletDirectory
 from steersman_cluster.objects import Object, dig

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple, cast
 import msgspec
 
 from steersman_cluster import fields, patch, schema
-from steersman_cluster.api.custom_bodies import decode_custom, integers
-from steersman_cluster.api.go_json import json_error
+from steersman_cluster.api.custom.bodies import decode_custom, integers
 from steersman_cluster.api.interfaces import Change
-from steersman_cluster.api.yaml_bodies import parse_yaml
+from steersman_cluster.api.requests.go_json import json_error
+from steersman_cluster.api.requests.yaml_bodies import parse_yaml
 from steersman_cluster.errors import APIError, bad_request, not_found, unsupported_media_type
 from steersman_cluster.objects import Object
 from steersman_cluster.schema.literals import converted, finite

@@ -15,9 +15,9 @@ from steersman.models import Quantity
 from steersman.models.quantity import QuantityFormat
 from steersman_cluster import schema
 from steersman_cluster.api.interfaces import ResourceType, Server
-from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.negotiation import Form
-from steersman_cluster.api.options import ListOptions
+from steersman_cluster.api.requests.messages import Response, encode
+from steersman_cluster.api.requests.negotiation import Form
+from steersman_cluster.api.requests.options import ListOptions
 from steersman_cluster.errors import not_found
 from steersman_cluster.kinds import columns
 from steersman_cluster.kubelet import Usage

@@ -9,10 +9,10 @@ import msgspec
 
 from steersman_cluster.api.bodies import INTERNAL
 from steersman_cluster.api.interfaces import ResourceType, Server
-from steersman_cluster.api.messages import Response
-from steersman_cluster.api.negotiation import PROTOBUF, YAML, Form
-from steersman_cluster.api.options import ListOptions
-from steersman_cluster.api.paging import PageExpiredError, key_of, read_token, token, too_large
+from steersman_cluster.api.requests.messages import Response
+from steersman_cluster.api.requests.negotiation import PROTOBUF, YAML, Form
+from steersman_cluster.api.requests.options import ListOptions
+from steersman_cluster.api.requests.paging import PageExpiredError, key_of, read_token, token, too_large
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, fields_of, item_of_list, object_of, partial
 from steersman_cluster.api.watches import Watch

@@ -24,19 +24,19 @@ from steersman_cluster import schema
 from steersman_cluster.admission import Admission
 from steersman_cluster.api.aggregation import Aggregation
 from steersman_cluster.api.builtins import Builtins
-from steersman_cluster.api.conversions import Conversions
-from steersman_cluster.api.definitions import Definitions
+from steersman_cluster.api.custom.conversions import Conversions
+from steersman_cluster.api.custom.definitions import Definitions
 from steersman_cluster.api.deletes import Deleter
-from steersman_cluster.api.documents import Documents
+from steersman_cluster.api.discovery.documents import Documents
 from steersman_cluster.api.event_expiry import EventExpiry
 from steersman_cluster.api.extensions import PREFIX, Extension, extended
 from steersman_cluster.api.interfaces import OpenWatch, Registry, ResourceType
 from steersman_cluster.api.kubernetes_service import KubernetesService
-from steersman_cluster.api.messages import JSON, Request, Response, failure
-from steersman_cluster.api.negotiation import Form, form_of
 from steersman_cluster.api.pod_metrics import PodMetrics
 from steersman_cluster.api.reads import Reads, StorageReader, present
-from steersman_cluster.api.request_info import RequestInfo, resolve
+from steersman_cluster.api.requests.messages import JSON, Request, Response, failure
+from steersman_cluster.api.requests.negotiation import Form, form_of
+from steersman_cluster.api.requests.request_info import RequestInfo, resolve
 from steersman_cluster.api.served_versions import ServedVersions
 from steersman_cluster.api.verbs import Verbs
 from steersman_cluster.api.writes import Writer

@@ -10,16 +10,19 @@ from typing import Final, cast
 
 from steersman_cluster import fields, schema
 from steersman_cluster.admission import CREATE, Write
-from steersman_cluster.api import bodies, pod_connections
+from steersman_cluster.api import bodies
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.builtins import groups
 from steersman_cluster.api.components import COMPONENT_STATUSES, get_component, list_components
+from steersman_cluster.api.connect import pod_connections
 from steersman_cluster.api.deletes import RETURNED
-from steersman_cluster.api.field_selectors import parse_fields
 from steersman_cluster.api.interfaces import Call, Change, Handler, Outcome, ResourceType, Server, Subresource
-from steersman_cluster.api.messages import Request, Response
-from steersman_cluster.api.negotiation import Form, form_of
-from steersman_cluster.api.options import (
+from steersman_cluster.api.patches import APPLY, check_media, transform_of
+from steersman_cluster.api.reads import present
+from steersman_cluster.api.requests.field_selectors import parse_fields
+from steersman_cluster.api.requests.messages import Request, Response
+from steersman_cluster.api.requests.negotiation import Form, form_of
+from steersman_cluster.api.requests.options import (
     DeleteOptions,
     WriteOptions,
     agent_of,
@@ -27,10 +30,8 @@ from steersman_cluster.api.options import (
     list_options,
     write_options,
 )
-from steersman_cluster.api.patches import APPLY, check_media, transform_of
-from steersman_cluster.api.reads import present
-from steersman_cluster.api.request_info import RequestInfo
-from steersman_cluster.api.scale import serve_scale
+from steersman_cluster.api.requests.request_info import RequestInfo
+from steersman_cluster.api.subresources.scale import serve_scale
 from steersman_cluster.errors import APIError, bad_request, method_not_supported, unknown_path
 from steersman_cluster.kinds.registry import strategy_for
 from steersman_cluster.objects import Object, meta, name_of

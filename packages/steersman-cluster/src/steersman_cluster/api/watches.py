@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from steersman_cluster.api.interfaces import ResourceType, Server
-from steersman_cluster.api.messages import encode
-from steersman_cluster.api.negotiation import PROTOBUF, Form
-from steersman_cluster.api.options import ListOptions
+from steersman_cluster.api.requests.messages import encode
+from steersman_cluster.api.requests.negotiation import PROTOBUF, Form
+from steersman_cluster.api.requests.options import ListOptions
 from steersman_cluster.api.tables import metadata_for, table_of
 from steersman_cluster.api.views import body_of, object_of, partial
 from steersman_cluster.errors import APIError, expired

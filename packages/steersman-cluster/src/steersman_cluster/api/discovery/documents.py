@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from steersman_cluster.api.aggregation import discovered
 from steersman_cluster.api.builtins import facts, groups
-from steersman_cluster.api.health import HEALTH_PATHS, is_health, serve_health
+from steersman_cluster.api.discovery.health import HEALTH_PATHS, is_health, serve_health
+from steersman_cluster.api.discovery.openapi import OpenAPI
 from steersman_cluster.api.interfaces import ResourceType, Server
-from steersman_cluster.api.messages import Request, Response, encode, json_response
-from steersman_cluster.api.negotiation import form_of
-from steersman_cluster.api.openapi import OpenAPI
 from steersman_cluster.api.reads import present
+from steersman_cluster.api.requests.messages import Request, Response, encode, json_response
+from steersman_cluster.api.requests.negotiation import form_of
 from steersman_cluster.api.verbs import not_allowed
 from steersman_cluster.errors import APIError, not_acceptable, unknown_path
 from steersman_cluster.objects import Object

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from steersman_cluster.api.connect.node_streams import TEXT, stream
+from steersman_cluster.api.connect.streams import kubelet_of
 from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.messages import Response, encode
-from steersman_cluster.api.node_streams import TEXT, stream
-from steersman_cluster.api.streams import kubelet_of
+from steersman_cluster.api.requests.messages import Response, encode
 from steersman_cluster.kubelet import Kubelet, Usage
 from steersman_cluster.objects import Object, dig, name_of, namespace_of
 

@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from steersman_cluster.api.messages import Response
+from steersman_cluster.api.requests.messages import Response
 
 __all__ = ["MAX_PAGE_BYTES", "rewrite_html", "rewrite_link", "rewrite_response"]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
-from steersman_cluster.api import node_proxy
+from steersman_cluster.api.connect import node_proxy
+from steersman_cluster.api.connect.pod_options import items_of, pod_of
+from steersman_cluster.api.connect.proxy_links import rewrite_response
+from steersman_cluster.api.connect.streams import kubelet_of
+from steersman_cluster.api.connect.upstream import repeat
 from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.messages import Response
-from steersman_cluster.api.pod_options import items_of, pod_of
-from steersman_cluster.api.proxy_links import rewrite_response
-from steersman_cluster.api.streams import kubelet_of
-from steersman_cluster.api.upstream import repeat
+from steersman_cluster.api.requests.messages import Response
 from steersman_cluster.errors import APIError, bad_request, not_found
 from steersman_cluster.kubelet import Connection
 from steersman_cluster.objects import Object, dig

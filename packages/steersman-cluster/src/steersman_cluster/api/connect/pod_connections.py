@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from steersman_cluster.admission import CONNECT, Write
+from steersman_cluster.api.connect.pod_options import exec_options, ports_of
 from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.pod_options import exec_options, ports_of
 from steersman_cluster.objects import Object
 
 __all__ = ["CONNECTS", "admit"]

@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from steersman_cluster import spdy
-from steersman_cluster.api.channels import CHUNK, Connect, ending, resized
-from steersman_cluster.api.messages import Socket
-from steersman_cluster.api.pod_options import ExecOptions
+from steersman_cluster.api.connect.channels import CHUNK, Connect, ending, resized
+from steersman_cluster.api.connect.pod_options import ExecOptions
+from steersman_cluster.api.requests.messages import Socket
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession
 

@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple, cast
 import zstandard
 
 from steersman.telemetry.log import get_logger
-from steersman_cluster.api.aggregated_openapi import without_conflicts
 from steersman_cluster.api.builtins import facts
+from steersman_cluster.api.discovery.aggregated_openapi import without_conflicts
 from steersman_cluster.api.interfaces import ResourceType, Server
-from steersman_cluster.api.messages import Request, Response, encode
-from steersman_cluster.api.negotiation import JSON, quality
 from steersman_cluster.api.pod_metrics import GROUP as METRICS_GROUP
+from steersman_cluster.api.requests.messages import Request, Response, encode
+from steersman_cluster.api.requests.negotiation import JSON, quality
 from steersman_cluster.crd import published_schemas, second_version
 from steersman_cluster.objects import Object
 from steersman_cluster.protobuf import openapi as openapi_protobuf

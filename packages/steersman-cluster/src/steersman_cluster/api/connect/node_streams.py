@@ -10,10 +10,10 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Final
 
+from steersman_cluster.api.connect.pod_options import ExecOptions, is_on
+from steersman_cluster.api.connect.streams import attach, execute, log, portforward
 from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.messages import Response
-from steersman_cluster.api.pod_options import ExecOptions, is_on
-from steersman_cluster.api.streams import attach, execute, log, portforward
+from steersman_cluster.api.requests.messages import Response
 from steersman_cluster.errors import APIError
 from steersman_cluster.objects import dig, uid_of
 

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from steersman.models.selectors import Selector
-from steersman_cluster.api.field_selectors import FieldSelector, parse_fields
-from steersman_cluster.api.label_selectors import parse_selector
-from steersman_cluster.api.messages import Params, Request
+from steersman_cluster.api.requests.field_selectors import FieldSelector, parse_fields
+from steersman_cluster.api.requests.label_selectors import parse_selector
+from steersman_cluster.api.requests.messages import Params, Request
 from steersman_cluster.cel.gotext import go_quote
 from steersman_cluster.errors import (
     APIError,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from steersman_cluster import crd
-from steersman_cluster.api.custom_resources import resource_types
+from steersman_cluster.api.custom.resources import resource_types
 from steersman_cluster.api.interfaces import ResourceType, Server
 from steersman_cluster.objects import Object, dig, meta, name_of
 from steersman_cluster.storage import Event, GroupResource

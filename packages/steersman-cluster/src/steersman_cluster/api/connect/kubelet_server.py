@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from steersman.telemetry.log import get_logger
-from steersman_cluster.api import node_proxy
+from steersman_cluster.api.connect import node_proxy
+from steersman_cluster.api.connect.node_streams import TEXT
 from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.messages import Request, Response
-from steersman_cluster.api.node_streams import TEXT
+from steersman_cluster.api.requests.messages import Request, Response
 from steersman_cluster.auth import Attributes
 from steersman_cluster.auth.authentication import ANONYMOUS
 from steersman_cluster.errors import APIError

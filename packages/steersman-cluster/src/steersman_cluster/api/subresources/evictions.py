@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from steersman.models.selectors import from_requirements
+from steersman_cluster.api.connect.pod_options import items_of, pod_of
 from steersman_cluster.api.interfaces import Call, Change
-from steersman_cluster.api.messages import Response, json_response
-from steersman_cluster.api.options import DeleteOptions, WriteOptions, delete_options
-from steersman_cluster.api.pod_options import items_of, pod_of
+from steersman_cluster.api.requests.messages import Response, json_response
+from steersman_cluster.api.requests.options import DeleteOptions, WriteOptions, delete_options
 from steersman_cluster.errors import APIError, bad_request, conflict, forbidden, too_many_requests
 from steersman_cluster.objects import Object, dig, labels_of, meta, name_of
 from steersman_cluster.strategy import User

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from steersman_cluster.api.interfaces import Call, Change
-from steersman_cluster.api.messages import Response, json_response
-from steersman_cluster.api.options import write_options
+from steersman_cluster.api.requests.messages import Response, json_response
+from steersman_cluster.api.requests.options import write_options
 from steersman_cluster.errors import (
     APIError,
     FieldError,

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-from steersman_cluster.api.messages import Socket
+from steersman_cluster.api.requests.messages import Socket
 from steersman_cluster.errors import APIError
 from steersman_cluster.kubelet import Connection, ExecSession
 from steersman_cluster.objects import Object, from_json

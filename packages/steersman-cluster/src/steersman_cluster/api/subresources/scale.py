@@ -11,7 +11,7 @@ from steersman_cluster import fields, patch, schema
 from steersman_cluster.api import bodies, patches
 from steersman_cluster.api import metadata as metas
 from steersman_cluster.api.interfaces import Call, Change, ResourceType
-from steersman_cluster.api.options import agent_of, write_options
+from steersman_cluster.api.requests.options import agent_of, write_options
 from steersman_cluster.api.views import object_of
 from steersman_cluster.crd import CustomStrategy, ScalePaths
 from steersman_cluster.errors import bad_request, field_invalid, invalid, not_found

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httptools
 
-from steersman_cluster.api.messages import Request, Response, Socket
+from steersman_cluster.api.requests.messages import Request, Response, Socket
 from steersman_cluster.kubelet import Connection
 
 __all__ = ["Upstream", "repeat"]

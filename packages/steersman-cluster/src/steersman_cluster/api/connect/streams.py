@@ -10,10 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final, cast
 
-from steersman_cluster.api import channels, tunnels
-from steersman_cluster.api.interfaces import Call
-from steersman_cluster.api.messages import Response, Socket
-from steersman_cluster.api.pod_options import (
+from steersman_cluster.api.connect import channels, tunnels
+from steersman_cluster.api.connect.pod_options import (
     ExecOptions,
     container_of,
     exec_options,
@@ -21,6 +19,8 @@ from steersman_cluster.api.pod_options import (
     pod_of,
     ports_of,
 )
+from steersman_cluster.api.interfaces import Call
+from steersman_cluster.api.requests.messages import Response, Socket
 from steersman_cluster.errors import APIError, bad_request, not_found
 from steersman_cluster.kubelet import STDERR, STDOUT, Connection, ExecSession, Kubelet
 from steersman_cluster.objects import Object, dig

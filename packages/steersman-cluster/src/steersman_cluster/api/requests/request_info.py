@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from steersman_cluster.api.messages import Params
-from steersman_cluster.api.options import truth
+from steersman_cluster.api.requests.messages import Params
+from steersman_cluster.api.requests.options import truth
 
 __all__ = ["RequestInfo", "resolve"]
 

@@ -7,7 +7,7 @@ import json
 import string
 from typing import Any, Final, cast
 
-from steersman_cluster.api.go_json import json_error
+from steersman_cluster.api.requests.go_json import json_error
 from steersman_cluster.errors import APIError, bad_request
 from steersman_cluster.objects import Object, from_json
 from steersman_cluster.storage import Item

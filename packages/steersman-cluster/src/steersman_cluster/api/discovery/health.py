@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from steersman_cluster.api.messages import Request, Response
+from steersman_cluster.api.requests.messages import Request, Response
 
 __all__ = ["HEALTH_PATHS", "is_health", "serve_health"]
 

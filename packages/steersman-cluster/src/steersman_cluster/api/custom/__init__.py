@@ -1,0 +1,1 @@
+"""Custom resources: their definitions, resource types, bodies and conversion."""

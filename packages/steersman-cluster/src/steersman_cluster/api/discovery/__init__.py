@@ -1,0 +1,1 @@
+"""Documents about the server: versions, discovery, OpenAPI and health."""

@@ -1,0 +1,1 @@
+"""HTTP requests, parsed: messages, attributes, query options, selectors, media types, continue tokens, JSON, YAML."""

@@ -1,0 +1,1 @@
+"""The subresources `scale`, `binding` and `eviction`."""
