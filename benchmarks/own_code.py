@@ -42,7 +42,7 @@ from steersman.client.transport.http2.frames import (
 from steersman.client.transport.tls import TlsLayer
 from steersman.pki import Authority, as_file
 from steersman_cluster import cel
-from steersman_cluster.controllers import cron
+from steersman_cluster.controllers.workloads import cron
 
 Operation = Callable[[], object]
 _OPERATIONS: Final = 400

@@ -10,7 +10,7 @@ from steersman.client import Client
 from steersman.client.config import load_config
 from steersman.k8s import Deployment, HorizontalPodAutoscaler, Node, Pod
 from steersman.models import get_condition
-from steersman_cluster.controllers.metrics import SetMetrics
+from steersman_cluster.controllers.autoscaling.metrics import SetMetrics
 from steersman_cluster.controllers.thread import running
 
 from .api_servers import plane_of

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from steersman.k8s import Deployment, Job, Node, PersistentVolume, PersistentVolumeClaim, Pod, ReplicaSet
 from steersman.models import ObjectMeta, from_dict
-from steersman_cluster.controllers import job_status
-from steersman_cluster.controllers.claims import best_volume
-from steersman_cluster.controllers.cron import ScheduleError, parse, zone_of
-from steersman_cluster.controllers.node_fit import node_problem, requests_of, untolerated
+from steersman_cluster.controllers.autoscaling.scaling import History, bounded, by_average, by_ratio, stabilised
 from steersman_cluster.controllers.node_lifecycle import evicted_at
 from steersman_cluster.controllers.ownership import FOREGROUND, ORPHAN, OwnerState, verdict_of
 from steersman_cluster.controllers.pods import deletion_order
-from steersman_cluster.controllers.rollout import (
+from steersman_cluster.controllers.scheduling.node_fit import node_problem, requests_of, untolerated
+from steersman_cluster.controllers.storage.claims import best_volume
+from steersman_cluster.controllers.workloads import job_status
+from steersman_cluster.controllers.workloads.cron import ScheduleError, parse, zone_of
+from steersman_cluster.controllers.workloads.rollout import (
     RolloutLimits,
     annotations_for,
     new_size,
@@ -25,7 +26,6 @@ from steersman_cluster.controllers.rollout import (
     proportional_sizes,
     rollout_limits,
 )
-from steersman_cluster.controllers.scaling import History, bounded, by_average, by_ratio, stabilised
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SPEC = {"containers": [{"name": "main", "image": "web:1"}]}

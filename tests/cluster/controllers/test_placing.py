@@ -7,9 +7,15 @@ import pytest
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models import OwnerReference, from_dict, replace
 from steersman.operator import Context
-from steersman_cluster.controllers.node_fit import requests_of
-from steersman_cluster.controllers.placement import NO_VICTIMS, Placement, Victims, least_disruptive, unplaced
-from steersman_cluster.controllers.scheduler import NodeUsage, Scheduler
+from steersman_cluster.controllers.scheduling.node_fit import requests_of
+from steersman_cluster.controllers.scheduling.placement import (
+    NO_VICTIMS,
+    Placement,
+    Victims,
+    least_disruptive,
+    unplaced,
+)
+from steersman_cluster.controllers.scheduling.scheduler import NodeUsage, Scheduler
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from steersman import Context, MergePatch, Model, Operator, Resource
 from steersman.k8s import PersistentVolumeClaim, StatefulSet
 from steersman.testing.explore import ScenarioRun
-from steersman_cluster.controllers.volumes import PROVISIONER
+from steersman_cluster.controllers.storage.volumes import PROVISIONER
 
 from .bug import Bug
 from .workloads import claim, stateful_set

@@ -15,8 +15,8 @@ from steersman.k8s import Lease, Node, Pod
 from steersman.k8s.core_v1 import NodeCondition, Taint
 from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, key_of, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.node_fit import tolerates
 from steersman_cluster.controllers.pods import NODE_INDEX, is_ready, phase_of
+from steersman_cluster.controllers.scheduling.node_fit import tolerates
 
 __all__ = ["evicted_at", "register", "taints_for"]
 

@@ -18,29 +18,30 @@ from steersman.operator.run import Replica
 from steersman.telemetry.clock import Now, utc_now
 from steersman_cluster.controllers import (
     aggregation,
-    attributes_classes,
-    autoscaler,
-    cronjob,
-    daemonset,
-    deployment,
     disruption,
     endpoint_mirroring,
     endpoints,
     garbage_collector,
-    job,
     namespace,
     node_lifecycle,
     pod_collector,
+    resourcequota,
+    serviceaccount,
+)
+from steersman_cluster.controllers.autoscaling import autoscaler
+from steersman_cluster.controllers.pods import NODE_INDEX, ORPHANS, node_of, orphaned_in
+from steersman_cluster.controllers.scheduling import scheduler
+from steersman_cluster.controllers.storage import attributes_classes, volumes
+from steersman_cluster.controllers.storage.claims import CLAIM_INDEX, claims_of
+from steersman_cluster.controllers.workloads import (
+    cronjob,
+    daemonset,
+    deployment,
+    job,
     replicaset,
     replicationcontroller,
-    resourcequota,
-    scheduler,
-    serviceaccount,
     statefulset,
-    volumes,
 )
-from steersman_cluster.controllers.claims import CLAIM_INDEX, claims_of
-from steersman_cluster.controllers.pods import NODE_INDEX, ORPHANS, node_of, orphaned_in
 
 __all__ = ["CONTROLLERS", "SETTINGS", "operator", "run"]
 

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from steersman.k8s import Deployment, ReplicaSet
 from steersman.k8s.apps_v1 import DeploymentCondition, DeploymentStatus
 from steersman.models import replace
-from steersman_cluster.controllers.rollout import replicas_of, rollout_limits, total
+from steersman_cluster.controllers.workloads.rollout import replicas_of, rollout_limits, total
 
 __all__ = ["deployment_status", "is_complete", "seconds_to_deadline", "with_condition"]
 

@@ -18,7 +18,6 @@ from steersman.k8s.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerCondition
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
 from steersman_cluster.controllers.pods import (
     deletion_order,
@@ -28,6 +27,7 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
+from steersman_cluster.controllers.workloads.adoption import claimed, watch_orphans
 
 __all__ = ["RETRY_SECONDS", "register", "replica_failure", "replica_set_status", "scale_pods"]
 

@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from steersman.k8s import Job, Pod
-from steersman_cluster.controllers import job_status as tally
-from steersman_cluster.controllers.job_status import Verdict
 from steersman_cluster.controllers.pods import phase_of
+from steersman_cluster.controllers.workloads import job_status as tally
+from steersman_cluster.controllers.workloads.job_status import Verdict
 
 __all__ = [
     "action_of",

@@ -9,9 +9,9 @@ from steersman.k8s.apps_v1 import ReplicaSetSpec
 from steersman.k8s.core_v1 import PodTemplateSpec, ReplicationControllerCondition, ReplicationControllerStatus
 from steersman.models import LabelSelector
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers.adoption import claimed, selector_of
 from steersman_cluster.controllers.pods import is_active, seconds_to_available
-from steersman_cluster.controllers.replicaset import (
+from steersman_cluster.controllers.workloads.adoption import claimed, selector_of
+from steersman_cluster.controllers.workloads.replicaset import (
     RETRY_SECONDS,
     replica_failure,
     replica_set_status,

@@ -18,7 +18,7 @@ from steersman.k8s import PersistentVolume, PersistentVolumeClaim, Pod, StorageC
 from steersman.k8s.core_v1 import HostPathVolumeSource, ObjectReference, PersistentVolumeSpec
 from steersman.models import ALL_NAMESPACES, Key, MergePatch, ObjectMeta, to_dict
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.claims import (
+from steersman_cluster.controllers.storage.claims import (
     CLAIM_INDEX,
     SELECTED_NODE,
     best_volume,

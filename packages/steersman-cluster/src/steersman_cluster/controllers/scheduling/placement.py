@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from steersman.k8s import Node, Pod, PodDisruptionBudget
 from steersman.models.selectors import from_label_selector
-from steersman_cluster.controllers import node_fit
-from steersman_cluster.controllers.node_fit import Amounts, requests_of
-from steersman_cluster.controllers.topology_spread import Bound, Spread, default_spread_scores
+from steersman_cluster.controllers.scheduling import node_fit
+from steersman_cluster.controllers.scheduling.node_fit import Amounts, requests_of
+from steersman_cluster.controllers.scheduling.topology_spread import Bound, Spread, default_spread_scores
 
 __all__ = ["NOT_HELPFUL", "Placement", "Problem", "Victims", "least_disruptive", "priority_of", "unplaced"]
 

@@ -28,9 +28,16 @@ from steersman.k8s.autoscaling_v2 import (
 )
 from steersman.models import Key, Quantity, Selector, View, key_of, lookup, parse_labels, view_of
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers.metrics import MetricsApi, MetricsSource, MetricsUnavailableError
+from steersman_cluster.controllers.autoscaling.metrics import MetricsApi, MetricsSource, MetricsUnavailableError
+from steersman_cluster.controllers.autoscaling.scaling import (
+    History,
+    bounded,
+    by_average,
+    by_ratio,
+    stabilised,
+    usage_ratio,
+)
 from steersman_cluster.controllers.pods import is_active, is_ready
-from steersman_cluster.controllers.scaling import History, bounded, by_average, by_ratio, stabilised, usage_ratio
 
 __all__ = ["Proposal", "register"]
 

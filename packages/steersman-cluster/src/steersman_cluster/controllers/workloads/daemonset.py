@@ -24,9 +24,7 @@ from steersman.k8s.core_v1 import (
 )
 from steersman.models import ALL_NAMESPACES, Key, key_of, replace, scaled_value
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
-from steersman_cluster.controllers.node_fit import selects_node, tolerates, untolerated
 from steersman_cluster.controllers.pods import (
     is_available,
     is_ready,
@@ -34,7 +32,9 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
-from steersman_cluster.controllers.revisions import REVISION_LABEL, current_revision, prune
+from steersman_cluster.controllers.scheduling.node_fit import selects_node, tolerates, untolerated
+from steersman_cluster.controllers.workloads.adoption import claimed, watch_orphans
+from steersman_cluster.controllers.workloads.revisions import REVISION_LABEL, current_revision, prune
 
 __all__ = ["TOLERATIONS", "Plan", "plan", "pod_for_node", "register", "should_run", "target_node"]
 

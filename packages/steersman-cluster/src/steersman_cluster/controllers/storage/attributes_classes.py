@@ -7,7 +7,7 @@ from typing import Final
 from steersman.k8s import PersistentVolume, PersistentVolumeClaim, VolumeAttributesClass
 from steersman.models import ALL_NAMESPACES, Key, MergePatch
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.volumes import drop_finalizer
+from steersman_cluster.controllers.storage.volumes import drop_finalizer
 
 __all__ = ["register"]
 

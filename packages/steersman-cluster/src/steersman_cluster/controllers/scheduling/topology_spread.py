@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from steersman.k8s import Node, Pod
 from steersman.models.selectors import from_label_selector
-from steersman_cluster.controllers.node_fit import selects_node, untolerated
+from steersman_cluster.controllers.scheduling.node_fit import selects_node, untolerated
 
 __all__ = ["Bound", "PodGroup", "Spread", "default_spread_scores", "group_of"]
 

@@ -19,7 +19,6 @@ from steersman.k8s.apps_v1 import StatefulSetStatus
 from steersman.k8s.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from steersman.models import MergePatch, ObjectMeta, replace, scaled_value
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.pods import (
     is_available,
     is_ready,
@@ -27,7 +26,8 @@ from steersman_cluster.controllers.pods import (
     pod_from_template,
     seconds_to_available,
 )
-from steersman_cluster.controllers.revisions import REVISION_LABEL, current_revision, prune, template_of
+from steersman_cluster.controllers.workloads.adoption import claimed, watch_orphans
+from steersman_cluster.controllers.workloads.revisions import REVISION_LABEL, current_revision, prune, template_of
 
 __all__ = ["Ordinals", "claim_names", "ordinal_of", "ordinals", "pod_of", "register", "to_update"]
 

@@ -18,12 +18,12 @@ from steersman.k8s.batch_v1 import JobStatus, UncountedTerminatedPods
 from steersman.k8s.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector
 from steersman.models import MergePatch, replace
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers import job_failures as failures
-from steersman_cluster.controllers import job_status as tally
-from steersman_cluster.controllers.adoption import claimed, watch_orphans
 from steersman_cluster.controllers.creation import create_pods
-from steersman_cluster.controllers.job_status import FINALIZER, INDEX, Verdict
 from steersman_cluster.controllers.pods import deletion_order, is_active, is_ready, phase_of, pod_from_template
+from steersman_cluster.controllers.workloads import job_failures as failures
+from steersman_cluster.controllers.workloads import job_status as tally
+from steersman_cluster.controllers.workloads.adoption import claimed, watch_orphans
+from steersman_cluster.controllers.workloads.job_status import FINALIZER, INDEX, Verdict
 
 __all__ = ["indexed_pod", "register"]
 

@@ -18,8 +18,8 @@ from steersman.k8s import ControllerRevision
 from steersman.k8s.core_v1 import PodTemplateSpec
 from steersman.models import MergePatch, ObjectMeta, from_dict, to_dict
 from steersman.operator import Context
-from steersman_cluster.controllers.adoption import claimed
 from steersman_cluster.controllers.terminating_namespaces import creation_error
+from steersman_cluster.controllers.workloads.adoption import claimed
 
 __all__ = ["REVISION_LABEL", "by_revision", "current_revision", "prune", "revision_hash", "template_of"]
 

@@ -16,9 +16,9 @@ from steersman.controller import RequeueError
 from steersman.k8s import Node, PersistentVolumeClaim, Pod, PodDisruptionBudget, StorageClass
 from steersman.models import ALL_NAMESPACES, Key, MergePatch, StrategicMergePatch, encode, key_of
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.claims import SELECTED_NODE, claims_of, waits_for_consumer
-from steersman_cluster.controllers.node_fit import Amounts, has_anti_affinity, requests_of
-from steersman_cluster.controllers.placement import (
+from steersman_cluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
+from steersman_cluster.controllers.scheduling.node_fit import Amounts, has_anti_affinity, requests_of
+from steersman_cluster.controllers.scheduling.placement import (
     NOT_HELPFUL,
     Placement,
     Victims,
@@ -26,8 +26,8 @@ from steersman_cluster.controllers.placement import (
     priority_of,
     unplaced,
 )
-from steersman_cluster.controllers.pods import NODE_INDEX, UNBOUND, phase_of, pod_condition
-from steersman_cluster.controllers.topology_spread import Bound, PodGroup, group_of
+from steersman_cluster.controllers.scheduling.topology_spread import Bound, PodGroup, group_of
+from steersman_cluster.controllers.storage.claims import SELECTED_NODE, claims_of, waits_for_consumer
 
 __all__ = ["NodeUsage", "Scheduler", "register"]
 

@@ -14,8 +14,9 @@ from steersman.k8s import Deployment, Pod, ReplicaSet
 from steersman.k8s.apps_v1 import DeploymentCondition, DeploymentStatus, ReplicaSetSpec
 from steersman.models import Key, MergePatch, ObjectMeta, encode, replace
 from steersman.operator import Context, Operator, Watch
-from steersman_cluster.controllers.adoption import claimed, watch_orphans
-from steersman_cluster.controllers.rollout import (
+from steersman_cluster.controllers.terminating_namespaces import creation_error, is_namespace_terminating
+from steersman_cluster.controllers.workloads.adoption import claimed, watch_orphans
+from steersman_cluster.controllers.workloads.rollout import (
     HASH_LABEL,
     REVISION,
     active,
@@ -32,13 +33,12 @@ from steersman_cluster.controllers.rollout import (
     same_template,
     size_annotations,
 )
-from steersman_cluster.controllers.rollout_status import (
+from steersman_cluster.controllers.workloads.rollout_status import (
     deployment_status,
     is_complete,
     seconds_to_deadline,
     with_condition,
 )
-from steersman_cluster.controllers.terminating_namespaces import creation_error, is_namespace_terminating
 
 __all__ = ["register", "template_hash"]
 

@@ -17,8 +17,8 @@ from steersman.k8s.batch_v1 import CronJobStatus
 from steersman.k8s.core_v1 import ObjectReference
 from steersman.models import ObjectMeta
 from steersman.operator import Context, Operator
-from steersman_cluster.controllers.cron import Schedule, ScheduleError, parse, zone_of
-from steersman_cluster.controllers.job_status import condition_of, is_finished
+from steersman_cluster.controllers.workloads.cron import Schedule, ScheduleError, parse, zone_of
+from steersman_cluster.controllers.workloads.job_status import condition_of, is_finished
 
 __all__ = ["Due", "due", "job_name", "register", "surplus"]
 

@@ -1,0 +1,1 @@
+"""HorizontalPodAutoscalers and their sources of metrics."""

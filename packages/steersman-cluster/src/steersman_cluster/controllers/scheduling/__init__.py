@@ -1,0 +1,1 @@
+"""The scheduler: the choice of a node for each pending Pod."""

@@ -1,0 +1,1 @@
+"""PersistentVolumes, their claims, and VolumeAttributesClasses."""

@@ -1,0 +1,1 @@
+"""The controllers of Pods: ReplicaSets, Deployments, StatefulSets, DaemonSets, Jobs and CronJobs."""
