@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steersman.cli.dispatch import run
-from steersman.manifests.audit_usage import AuditLogError, ObservedRequest, compare_use, observed_requests, read_events
-from steersman.manifests.grants import Grant, Request
+from steersman.manifests.permissions.audit_usage import (
+    AuditLogError,
+    ObservedRequest,
+    compare_use,
+    observed_requests,
+    read_events,
+)
+from steersman.manifests.permissions.grants import Grant, Request
 
 APP = """
 from steersman import Context, Model, ObjectMeta, Operator, Resource

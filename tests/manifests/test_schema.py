@@ -17,8 +17,8 @@ from steersman import Model, Operator, Resource
 from steersman.cli.crds.validation import embedded_check
 from steersman.k8s import Pod, PodTemplateSpec
 from steersman.manifests import MAX_BYTES, Conversion, classes_of, crds, definitions, schema_of, to_yaml
-from steersman.manifests.schema_node import trimmed
-from steersman.manifests.source import ClassSource, FieldSource, source_of
+from steersman.manifests.schemas.node import trimmed
+from steersman.manifests.schemas.source import ClassSource, FieldSource, source_of
 from steersman.models.markers import CEL, Ge, Immutable, MaxLength, Selectable
 from tests.manifests.broad import V1, V2
 

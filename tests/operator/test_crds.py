@@ -14,7 +14,7 @@ from steersman.cli.run.replica import definitions_for
 from steersman.client import Client
 from steersman.client.config import Config, Impersonation, load_config
 from steersman.manifests import crds
-from steersman.manifests.roles import rbac
+from steersman.manifests.permissions.roles import rbac
 from steersman.operator import Settings
 from steersman.operator.crds import CrdInstallError
 from steersman.operator.settings import SettingsError

@@ -7,7 +7,7 @@ import pytest
 from steersman import DeniedError, Operator
 from steersman.client.config import load_config
 from steersman.k8s import ConfigMap
-from steersman.manifests.roles import rbac
+from steersman.manifests.permissions.roles import rbac
 from steersman.operator import Settings
 from steersman.operator.run import Replica
 from steersman.operator.settings import SettingsError

@@ -10,7 +10,7 @@ import pytest
 
 from steersman.client import Client
 from steersman.client.config import load_config
-from steersman.manifests.rbac import certificate_rules, injection_rules
+from steersman.manifests.permissions.rules import certificate_rules, injection_rules
 from steersman.models import MergePatch, encode
 from steersman.pki import Authority, KeyPair, b64
 from steersman.pki.certificate_facts import describe, split

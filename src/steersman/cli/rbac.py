@@ -18,8 +18,8 @@ from steersman.cli.operator_loader import LoadError, load_operator
 from steersman.cli.target import Target
 
 if TYPE_CHECKING:
-    from steersman.manifests.audit_usage import Comparison, Missing, ObservedRequest
-    from steersman.manifests.grants import Grant
+    from steersman.manifests.permissions.audit_usage import Comparison, Missing, ObservedRequest
+    from steersman.manifests.permissions.grants import Grant
     from steersman.operator.operator import Operator
 
 __all__ = ["rbac"]
@@ -80,7 +80,7 @@ def rbac(
     seen = _seen(from_audit, operator, tuple(user or ()), namespace)
     if not user:
         namespace = _home(seen, namespace)
-    from steersman.manifests.audit_usage import compare_use
+    from steersman.manifests.permissions.audit_usage import compare_use
 
     found = compare_use(seen, allowed(namespace))
     if output == "json":
@@ -111,7 +111,7 @@ def grants(
         install_crds: Whether the operator installs its CRDs.
     """
     from steersman.manifests import rbac as objects
-    from steersman.manifests.grants import grants_of
+    from steersman.manifests.permissions.grants import grants_of
 
     home = namespace or f"{operator.name}-system"
     made = objects(
@@ -126,7 +126,7 @@ def grants(
 
 
 def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace: str | None) -> list[ObservedRequest]:
-    from steersman.manifests.audit_usage import AuditLogError, observed_requests, read_events
+    from steersman.manifests.permissions.audit_usage import AuditLogError, observed_requests, read_events
 
     home = re.escape(namespace) if namespace else "[^:]+"
     account = re.compile(f"system:serviceaccount:{home}:{re.escape(operator.name)}")

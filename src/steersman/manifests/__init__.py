@@ -10,8 +10,8 @@ from steersman.manifests.errors import ManifestError
 from steersman.manifests.kinds import classes_of
 from steersman.manifests.packaging import Package
 from steersman.manifests.parts import everything
-from steersman.manifests.rbac import merged, rules_for
-from steersman.manifests.roles import rbac, user_roles
+from steersman.manifests.permissions.roles import rbac, user_roles
+from steersman.manifests.permissions.rules import merged, rules_for
 from steersman.manifests.yaml import to_yaml
 
 __all__ = [

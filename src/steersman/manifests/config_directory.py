@@ -18,7 +18,7 @@ from steersman.manifests.crd import Check, Conversion, definitions
 from steersman.manifests.kinds import classes_of
 from steersman.manifests.kustomize import crd_file, kustomization, kustomize_files
 from steersman.manifests.packaging import Package
-from steersman.manifests.roles import rbac, user_roles
+from steersman.manifests.permissions.roles import rbac, user_roles
 from steersman.manifests.sample_files import SAMPLES, is_unedited, sample_files
 from steersman.manifests.yaml import to_yaml
 from steersman.operator.operator import Operator

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from steersman.manifests.errors import Origin, Problems
-from steersman.manifests.fields import origin_of
-from steersman.manifests.paths import PathError, find, node_at
-from steersman.manifests.schema_node import Node, copy_of, render
-from steersman.manifests.types import SchemaBuilder
+from steersman.manifests.schemas.fields import origin_of
+from steersman.manifests.schemas.node import Node, copy_of, render
+from steersman.manifests.schemas.paths import PathError, find, node_at
+from steersman.manifests.schemas.types import SchemaBuilder
 from steersman.models import Column, Resource, ResourceInfo
 
 __all__ = ["MAX_BYTES", "Check", "Conversion", "definitions", "schema_of"]

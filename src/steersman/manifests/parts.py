@@ -15,7 +15,7 @@ from steersman.manifests.kinds import classes_of
 from steersman.manifests.monitoring import alerts, service_monitor
 from steersman.manifests.network import network_policies
 from steersman.manifests.packaging import Package
-from steersman.manifests.roles import rbac, user_roles
+from steersman.manifests.permissions.roles import rbac, user_roles
 from steersman.manifests.template_values import Tree, resolved
 from steersman.manifests.webhooks import (
     certificate_documents,

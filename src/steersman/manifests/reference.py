@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from steersman.manifests.schema_node import Node
-from steersman.manifests.types import SchemaBuilder
+from steersman.manifests.schemas.node import Node
+from steersman.manifests.schemas.types import SchemaBuilder
 from steersman.models import Resource
 
 __all__ = ["foreign_types", "reference", "undescribed"]

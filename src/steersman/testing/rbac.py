@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from steersman.manifests.rbac import rules_for
-from steersman.manifests.roles import rbac
+from steersman.manifests.permissions.roles import rbac
+from steersman.manifests.permissions.rules import rules_for
 from steersman.operator.operator import Operator
 
 __all__ = ["identity", "rules_for"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 from steersman.cli.doctor.findings import CRDS, Finding, Level, get, post
 from steersman.client import Client
 from steersman.client.errors import ApiError, Forbidden, NotFound
-from steersman.manifests.grants import Grant
+from steersman.manifests.permissions.grants import Grant
 from steersman.version import __version__
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from steersman.manifests.errors import Problems
-from steersman.manifests.fields import MISSING, Field, has_fields
-from steersman.manifests.schema_node import Node
+from steersman.manifests.schemas.fields import MISSING, Field, has_fields
+from steersman.manifests.schemas.node import Node
 from steersman.models.wire import encode
 from steersman.regex import compile_pattern
 

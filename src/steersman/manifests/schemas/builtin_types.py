@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from steersman.manifests.schema_node import Node, copy_of
+from steersman.manifests.schemas.node import Node, copy_of
 
 __all__ = ["add_facts"]
 

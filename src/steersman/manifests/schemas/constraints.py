@@ -10,8 +10,8 @@ from inspect import isfunction
 from typing import Any, Final
 
 from steersman.manifests.errors import Problems
-from steersman.manifests.rules import one_of_rules, rule_of
-from steersman.manifests.schema_node import Node, copy_of
+from steersman.manifests.schemas.node import Node, copy_of
+from steersman.manifests.schemas.rules import one_of_rules, rule_of
 from steersman.models import markers as marks
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf, Flag, Format, ListMap
 from steersman.models.patterns import RE2_SYNTAX, patterns_of

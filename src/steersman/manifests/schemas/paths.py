@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from steersman.manifests.errors import Origin
-from steersman.manifests.schema_node import Node
+from steersman.manifests.schemas.node import Node
 
 __all__ = ["Found", "PathError", "find"]
 

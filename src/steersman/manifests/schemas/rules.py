@@ -9,8 +9,8 @@ import re
 from typing import Any, Final, cast
 
 from steersman.manifests.errors import Problems
-from steersman.manifests.fields import origin_of
-from steersman.manifests.schema_node import Node
+from steersman.manifests.schemas.fields import origin_of
+from steersman.manifests.schemas.node import Node
 from steersman.models.markers import CEL, AtLeastOneOf, AtMostOneOf, ExactlyOneOf
 
 __all__ = ["add_class_rules", "add_immutables", "cel_name", "check_cost", "one_of_rules", "rule_of", "wire_steps"]

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin, g
 import msgspec
 
 from steersman.manifests.errors import Origin
-from steersman.manifests.source import source_of
+from steersman.manifests.schemas.source import source_of
 
 __all__ = ["MISSING", "Field", "doc_of", "fields_of_type", "has_fields", "is_builtin", "is_pydantic", "origin_of"]
 

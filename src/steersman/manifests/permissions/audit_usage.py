@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from steersman.manifests.grants import DEFAULT_GRANTS, Grant, Request
+from steersman.manifests.permissions.grants import DEFAULT_GRANTS, Grant, Request
 
 __all__ = [
     "AuditLogError",

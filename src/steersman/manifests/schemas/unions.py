@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from steersman.manifests.errors import Origin, Problems
-from steersman.manifests.rules import cel_name
-from steersman.manifests.schema_node import Node, copy_of, render
+from steersman.manifests.schemas.node import Node, copy_of, render
+from steersman.manifests.schemas.rules import cel_name
 
 __all__ = ["tagged_union"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from steersman.k8s.rbac_v1 import PolicyRule
 from steersman.manifests.kinds import classes_of
-from steersman.manifests.rbac import (
+from steersman.manifests.permissions.rules import (
     EVENT_RULES,
     LEASE_RULES,
     METRICS_RULES,

@@ -16,15 +16,15 @@ from typing import Annotated, Any, Final, Literal, NewType, TypeVar, Union, cast
 
 import msgspec
 
-from steersman.manifests.builtin_types import add_facts
-from steersman.manifests.constraints import apply_markers
-from steersman.manifests.defaults import add_default
 from steersman.manifests.errors import Origin, Problems
-from steersman.manifests.fields import Field, doc_of, fields_of_type, has_fields, is_builtin, origin_of
-from steersman.manifests.rules import add_class_rules, add_immutables, check_cost
-from steersman.manifests.schema_node import Node, copy_of
-from steersman.manifests.source import source_of
-from steersman.manifests.unions import tagged_union
+from steersman.manifests.schemas.builtin_types import add_facts
+from steersman.manifests.schemas.constraints import apply_markers
+from steersman.manifests.schemas.defaults import add_default
+from steersman.manifests.schemas.fields import Field, doc_of, fields_of_type, has_fields, is_builtin, origin_of
+from steersman.manifests.schemas.node import Node, copy_of
+from steersman.manifests.schemas.rules import add_class_rules, add_immutables, check_cost
+from steersman.manifests.schemas.source import source_of
+from steersman.manifests.schemas.unions import tagged_union
 from steersman.models import Duration, Dynamic, MicroTime, ObjectMeta, Quantity, Resource
 from steersman.models.markers import Flag
 from steersman.models.meta import Condition

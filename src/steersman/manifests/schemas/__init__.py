@@ -1,0 +1,1 @@
+"""Structural schemas of Python types: fields, constraints, defaults, CEL rules, unions."""
