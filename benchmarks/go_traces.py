@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.late_causes import Period
-from steersman.testing.controlplane_binaries import find_binaries
+from steersman.testing.controlplane.binaries import find_binaries
 
 TRACED: Final = ("kube-apiserver", "etcd")
 _LINE: Final = re.compile(r"^gc \d+ @([\d.]+)s \d+%: ([\d.]+)\+([\d.]+)\+([\d.]+) ms clock", re.MULTILINE)

@@ -18,7 +18,7 @@ from typing import Any, Final
 from benchmarks import aside
 from benchmarks.harness import Bench, BenchmarkError, NotMeasuredError
 from benchmarks.rows import OURS, Bar, Numbers, Row, Size
-from steersman.testing.controlplane_cluster import KubectlError
+from steersman.testing.cluster import KubectlError
 from steersman.testing.real_node import RealNode, Unavailable
 from steersman.testing.waiting import eventually
 from tests.node.installation import RESTRICTED, Installed, package

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from codegen.sources import CLUSTER, SourceMissingError
-from steersman.testing.controlplane import ControlPlane, available
+from steersman.testing.controlplane.control_plane import ControlPlane, available
 from steersman.version import KUBERNETES_VERSION
 from steersman_cluster.auth.bootstrap import GENERATED_METADATA
 

@@ -25,7 +25,7 @@ from benchmarks.late_causes import (
 )
 from benchmarks.late_events import Round, report
 from benchmarks.peers.observed_peer import COLLECTION, Record
-from steersman.testing.controlplane_binaries import find_binaries
+from steersman.testing.controlplane.binaries import find_binaries
 
 MS = 1_000_000
 EVENT = Event(sent=100 * MS, answered=110 * MS, read=130 * MS, reconciled=150 * MS)

@@ -7,8 +7,8 @@ import time
 from typing import Any
 
 from steersman.testing import ControlPlane, EmbeddedCluster
-from steersman.testing.controlplane import ApiSession
-from steersman.testing.controlplane_process import wait_until
+from steersman.testing.controlplane.control_plane import ApiSession
+from steersman.testing.controlplane.process import wait_until
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

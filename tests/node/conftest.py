@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing.cluster import Cluster
 from steersman.testing.real_node import RealNode
 from tests.node.measurements import Measurements
 

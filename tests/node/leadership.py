@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from steersman.testing.controlplane_audit import AuditEvent
-from steersman.testing.controlplane_http import MERGE, CallError, Unreachable
+from steersman.testing.cluster_http import MERGE, CallError, Unreachable
+from steersman.testing.controlplane.audit import AuditEvent
 from steersman.testing.real_node import RealNode
 from tests.node.installation import Installed
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from steersman.documents import load_all
-from steersman.testing.controlplane_process import Component
+from steersman.testing.controlplane.process import Component
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.commands import REPOSITORY, run

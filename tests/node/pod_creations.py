@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from steersman.testing.controlplane_http import CallError, Unreachable
+from steersman.testing.cluster_http import CallError, Unreachable
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 

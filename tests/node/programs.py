@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steersman.testing.controlplane_process import Component
+from steersman.testing.controlplane.process import Component
 from steersman.testing.real_node import RealNode
 from steersman.testing.real_node.programs import SEARCH_PATH
 from tests.node.commands import run

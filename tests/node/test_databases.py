@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from steersman.testing.controlplane_cluster import KubectlError
+from steersman.testing.cluster import KubectlError
 from steersman.testing.real_node import RealNode
 from tests.cluster.nodes.mariadb import CLIENT, HEADLESS, IMAGE, READERS, STATEFUL_SET, VOLUMES, replicates_by_name
 from tests.node.containerd import tag_image

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from steersman.testing.controlplane_cluster import KubectlError
+from steersman.testing.cluster import KubectlError
 from steersman.testing.real_node import RealNode
 from tests.node.installation import Installed, check_rights, installed, package
 from tests.node.measurements import Measurements

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing.cluster import Cluster
 from steersman.testing.real_node.first_process import NODE_ADDRESS
 from steersman.testing.real_node.supervisor import CGROUPS
 from steersman.testing.waiting import eventually

@@ -2,7 +2,7 @@
 
 import pytest
 
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing.cluster import Cluster
 from steersman.testing.real_node.configuration import PAUSE_IMAGE
 
 pytestmark = pytest.mark.node

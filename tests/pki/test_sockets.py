@@ -12,7 +12,7 @@ from steersman.operator.endpoints import Certificates
 from steersman.operator.webhooks import handshake
 from steersman.pki import Authority
 from steersman.pki.sockets import ClosingSocket
-from steersman.testing.controlplane_http import ApiSession, client_context
+from steersman.testing.cluster_http import ApiSession, client_context
 
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER of no seconds: closing sends RST
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from steersman.testing import assets, assets_command
-from steersman.testing.assets import AssetsError, Release
+from steersman.testing.controlplane import assets, assets_command
+from steersman.testing.controlplane.assets import AssetsError, Release
 
 
 @dataclass

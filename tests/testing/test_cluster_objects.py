@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from steersman.testing.controlplane_cluster import Cluster
-from steersman.testing.controlplane_http import CallError
+from steersman.testing.cluster import Cluster
+from steersman.testing.cluster_http import CallError
 
 DEPLOYMENT = """
 apiVersion: apps/v1

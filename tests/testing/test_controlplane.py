@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from steersman.testing.controlplane_audit import AuditPolicy, complete_last_line, read_audit_log
-from steersman.testing.controlplane_binaries import BinariesNotFoundError, available, find_binaries
-from steersman.testing.controlplane_http import client_context
-from steersman.testing.controlplane_kubeconfig import cluster_at, token_user, write_kubeconfig
-from steersman.testing.controlplane_pki import authority as new_authority
-from steersman.testing.controlplane_pki import write_pair
-from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
+from steersman.testing.cluster_http import client_context
+from steersman.testing.controlplane.audit import AuditPolicy, complete_last_line, read_audit_log
+from steersman.testing.controlplane.binaries import BinariesNotFoundError, available, find_binaries
+from steersman.testing.controlplane.pki import authority as new_authority
+from steersman.testing.controlplane.pki import write_pair
+from steersman.testing.controlplane.process import Component, ComponentError, free_ports, wait_until
+from steersman.testing.kubeconfigs import cluster_at, token_user, write_kubeconfig
 
 SLEEPER = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
 
@@ -278,7 +278,7 @@ def test_a_component_outlives_the_thread_that_started_it(tmp_path: Path) -> None
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills children with their parent")
 def test_a_component_dies_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = (
-        "import sys, time; from pathlib import Path; from steersman.testing.controlplane_process import Component\n"
+        "import sys, time; from pathlib import Path; from steersman.testing.controlplane.process import Component\n"
         "c = Component('c', sys.argv[2:], log=Path(sys.argv[1])); print(c.pid, flush=True); time.sleep(600)"
     )
     with subprocess.Popen(
@@ -452,4 +452,11 @@ def test_loading_the_plugin_imports_nothing_heavy() -> None:
     script = "import sys, steersman.testing.plugin as p; print(*sorted(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
 
-    assert not {"cryptography", "aiohttp", "msgspec", "yaml", "typer", "steersman.testing.controlplane"} & set(loaded)
+    assert not {
+        "cryptography",
+        "aiohttp",
+        "msgspec",
+        "yaml",
+        "typer",
+        "steersman.testing.controlplane.control_plane",
+    } & set(loaded)

@@ -27,7 +27,7 @@ from steersman.testing import (
     UnsupportedError,
     find_binaries,
 )
-from steersman.testing.controlplane_process import wait_until
+from steersman.testing.controlplane.process import wait_until
 
 pytestmark = pytest.mark.realcluster("kube-controller-manager", "kube-scheduler", "kubectl")
 
@@ -211,7 +211,7 @@ def test_close_leaves_no_process_and_no_file() -> None:
 
 def test_a_killed_test_run_leaves_no_process_and_its_files_are_swept() -> None:
     script = (
-        "import json, time; from steersman.testing.controlplane import ControlPlane\n"
+        "import json, time; from steersman.testing.controlplane.control_plane import ControlPlane\n"
         "plane = ControlPlane.start()\n"
         "print(json.dumps([str(plane.directory), *plane.pids.values()]), flush=True); time.sleep(600)"
     )

@@ -14,7 +14,7 @@ from steersman.client import TooManyRequests as Throttled
 from steersman.k8s import ConfigMap
 from steersman.models import MergePatch, ObjectMeta
 from steersman.testing import faults as f
-from steersman.testing.controlplane_cluster import Cluster, PolicyRule, UnsupportedError
+from steersman.testing.cluster import Cluster, PolicyRule, UnsupportedError
 from steersman.testing.faults import Fault, Faults
 
 

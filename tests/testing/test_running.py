@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from steersman.testing.controlplane_cluster import Cluster
+from steersman.testing.cluster import Cluster
 from steersman.testing.running import Operators, operator_of
 
 from . import webs

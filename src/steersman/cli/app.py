@@ -113,7 +113,7 @@ def version(
 
 def mount_assets() -> None:
     """Add the commands `cluster assets`, once; they load the test kit."""
-    from steersman.testing.assets_command import app as assets
+    from steersman.testing.controlplane.assets_command import app as assets
 
     if all(group.typer_instance is not assets for group in cluster.registered_groups):
         cluster.add_typer(assets, name="assets")

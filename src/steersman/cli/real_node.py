@@ -64,8 +64,8 @@ def start(
         steersman cluster start --real-node --kubeconfig ~/.kube/config --image operator.tar
     """
     from steersman.testing import real_node
-    from steersman.testing.controlplane_binaries import BinariesNotFoundError
-    from steersman.testing.controlplane_process import ComponentError
+    from steersman.testing.controlplane.binaries import BinariesNotFoundError
+    from steersman.testing.controlplane.process import ComponentError
 
     if install_packages and (missing := real_node.missing_packages()):
         typer.echo(f"installing {', '.join(missing)}", err=True)

@@ -12,23 +12,23 @@ TYPE_CHECKING = False  # An import from typing would cost more than the rest of 
 if TYPE_CHECKING:
     from steersman.testing import faults
     from steersman.testing.audit import Audit, call_of
-    from steersman.testing.controlplane import ControlPlane
-    from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, read_audit_log
-    from steersman.testing.controlplane_binaries import (
+    from steersman.testing.cluster import (
+        Cluster,
+        ExistingCluster,
+        KubectlError,
+        PolicyRule,
+    )
+    from steersman.testing.cluster_http import CallError
+    from steersman.testing.controlplane.audit import AuditEvent, AuditPolicy, UnsupportedError, read_audit_log
+    from steersman.testing.controlplane.binaries import (
         Binaries,
         BinariesNotFoundError,
         available,
         cache_root,
         find_binaries,
     )
-    from steersman.testing.controlplane_cluster import (
-        Cluster,
-        ExistingCluster,
-        KubectlError,
-        PolicyRule,
-    )
-    from steersman.testing.controlplane_http import CallError
-    from steersman.testing.controlplane_process import ComponentError
+    from steersman.testing.controlplane.control_plane import ControlPlane
+    from steersman.testing.controlplane.process import ComponentError
     from steersman.testing.conversion import objects, round_trip, round_trips
     from steersman.testing.embedded import EmbeddedCluster
     from steersman.testing.faults import Fault, Faults, Match
@@ -41,22 +41,22 @@ if TYPE_CHECKING:
 _MODULES = {
     "Audit": "steersman.testing.audit",
     "call_of": "steersman.testing.audit",
-    "ControlPlane": "steersman.testing.controlplane",
-    "AuditEvent": "steersman.testing.controlplane_audit",
-    "AuditPolicy": "steersman.testing.controlplane_audit",
-    "read_audit_log": "steersman.testing.controlplane_audit",
-    "Binaries": "steersman.testing.controlplane_binaries",
-    "BinariesNotFoundError": "steersman.testing.controlplane_binaries",
-    "available": "steersman.testing.controlplane_binaries",
-    "cache_root": "steersman.testing.controlplane_binaries",
-    "find_binaries": "steersman.testing.controlplane_binaries",
-    "Cluster": "steersman.testing.controlplane_cluster",
-    "ExistingCluster": "steersman.testing.controlplane_cluster",
-    "KubectlError": "steersman.testing.controlplane_cluster",
-    "PolicyRule": "steersman.testing.controlplane_cluster",
-    "UnsupportedError": "steersman.testing.controlplane_audit",
-    "CallError": "steersman.testing.controlplane_http",
-    "ComponentError": "steersman.testing.controlplane_process",
+    "ControlPlane": "steersman.testing.controlplane.control_plane",
+    "AuditEvent": "steersman.testing.controlplane.audit",
+    "AuditPolicy": "steersman.testing.controlplane.audit",
+    "read_audit_log": "steersman.testing.controlplane.audit",
+    "Binaries": "steersman.testing.controlplane.binaries",
+    "BinariesNotFoundError": "steersman.testing.controlplane.binaries",
+    "available": "steersman.testing.controlplane.binaries",
+    "cache_root": "steersman.testing.controlplane.binaries",
+    "find_binaries": "steersman.testing.controlplane.binaries",
+    "Cluster": "steersman.testing.cluster",
+    "ExistingCluster": "steersman.testing.cluster",
+    "KubectlError": "steersman.testing.cluster",
+    "PolicyRule": "steersman.testing.cluster",
+    "UnsupportedError": "steersman.testing.controlplane.audit",
+    "CallError": "steersman.testing.cluster_http",
+    "ComponentError": "steersman.testing.controlplane.process",
     "objects": "steersman.testing.conversion",
     "round_trip": "steersman.testing.conversion",
     "round_trips": "steersman.testing.conversion",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from steersman.testing.controlplane_audit import WRITES, AuditEvent, UnsupportedError, read_audit_log
+from steersman.testing.controlplane.audit import WRITES, AuditEvent, UnsupportedError, read_audit_log
 
 __all__ = ["Audit", "call_of"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 from steersman.models import ALL_NAMESPACES
-from steersman.testing.controlplane_http import CallError
+from steersman.testing.cluster_http import CallError
 from steersman.testing.faults import USER_AGENT
 from steersman.testing.waiting import eventually
 

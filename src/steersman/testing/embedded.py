@@ -17,12 +17,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from steersman.testing.controlplane_audit import AuditPolicy
-from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_binaries
-from steersman.testing.controlplane_cluster import Cluster
-from steersman.testing.controlplane_http import ApiSession, client_context
-from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
+from steersman.testing.cluster import Cluster
+from steersman.testing.cluster_http import ApiSession, client_context
+from steersman.testing.controlplane.audit import AuditPolicy
+from steersman.testing.controlplane.binaries import BinariesNotFoundError, find_binaries
 from steersman.testing.faults import Faults
+from steersman.testing.kubeconfigs import certificate_user, cluster_at
 from steersman_cluster.auth.audit_policy import Policy
 from steersman_cluster.cluster import DevCluster, Options
 from steersman_cluster.nodes.image_store import ImageStore

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 if TYPE_CHECKING:
     from steersman.client.local_port import LocalPort
-    from steersman.testing.controlplane_cluster import Cluster
+    from steersman.testing.cluster import Cluster
     from steersman.testing.embedded import EmbeddedCluster
 
 __all__ = ["ActiveFault", "NodeFaults", "forwarded"]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from steersman.testing.controlplane import Cluster
+    from steersman.testing.controlplane.control_plane import Cluster
     from steersman.testing.faults import Faults
     from steersman.testing.running import Operators
 
@@ -195,7 +195,7 @@ def _start(choice: str, **options: Any) -> Cluster:
         if "nodes" in options:
             pytest.skip("a real node is one node: a test of several needs --cluster=embedded or --cluster=real")
         return RealNode.start(**options)
-    from steersman.testing.controlplane import ControlPlane
+    from steersman.testing.controlplane.control_plane import ControlPlane
 
     kind, _, path = choice.partition("=")
     if kind == "kubeconfig":
@@ -227,7 +227,7 @@ def _required() -> bool:
 
 
 def _demand_binaries(*components: str) -> None:
-    from steersman.testing.controlplane_binaries import available
+    from steersman.testing.controlplane.binaries import available
 
     if (reason := available(*components)) is None:
         return

@@ -29,7 +29,7 @@ from steersman.testing.rbac import identity
 from steersman.testing.recording import Reconcile, Recorder, recorded
 
 if TYPE_CHECKING:
-    from steersman.testing.controlplane_cluster import Cluster
+    from steersman.testing.cluster import Cluster
 
 __all__ = ["ObservedReplica", "Operators", "RunningOperator", "idle_settings", "operator_of"]
 
@@ -297,7 +297,7 @@ class Operators:
 
     def verdict(self) -> str:
         """Return the problems that fail the test besides its assertions; empty if there are none."""
-        from steersman.testing.controlplane_cluster import UnsupportedError
+        from steersman.testing.cluster import UnsupportedError
 
         problems = [
             f"an operator ended unexpectedly: {one.problem!r}" for one in self._running if one.problem is not None

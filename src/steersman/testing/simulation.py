@@ -29,7 +29,7 @@ from steersman.client import Client
 from steersman.client.config import Config
 from steersman.client.transport import Transport
 from steersman.testing.cluster_objects import manifests_of
-from steersman.testing.controlplane_audit import WRITES, AuditPolicy
+from steersman.testing.controlplane.audit import WRITES, AuditPolicy
 from steersman.testing.faults import USER_AGENT, Faults
 from steersman.testing.inprocess_webhooks import inprocess_server
 from steersman.testing.loop import VirtualTimeLoop

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steersman.testing import Cluster
-from steersman.testing.controlplane_http import client_context
+from steersman.testing.cluster_http import client_context
 from steersman_cluster.protobuf import MEDIA_TYPE, NotProtobufError, decode, encode, frame, supports
 from steersman_cluster.protobuf.duration import nanoseconds, text
 

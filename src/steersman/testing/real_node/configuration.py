@@ -1,6 +1,6 @@
 """The command lines and configuration files of a node's components, as pure functions of its directory.
 
-The control plane uses the command lines of `controlplane_commands`, with additional `apiserver_arguments`.
+The control plane uses the command lines of `controlplane.commands`, with additional `apiserver_arguments`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from steersman.testing.controlplane_commands import Layout
+from steersman.testing.controlplane.commands import Layout
 from steersman.testing.real_node.first_process import NODE_ADDRESS
 from steersman.testing.real_node.programs import CNI_DIRECTORY
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from steersman.testing.controlplane_process import ComponentError
+from steersman.testing.controlplane.process import ComponentError
 from steersman.testing.real_node import supervisor
 from steersman.testing.real_node.programs import SEARCH_PATH
 

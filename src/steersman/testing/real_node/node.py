@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from steersman.testing.controlplane import ControlPlane
-from steersman.testing.controlplane_audit import AuditPolicy
-from steersman.testing.controlplane_files import Identity, write_files
-from steersman.testing.controlplane_pki import write_pair
-from steersman.testing.controlplane_process import Component, ComponentError
+from steersman.testing.controlplane.audit import AuditPolicy
+from steersman.testing.controlplane.control_plane import ControlPlane
+from steersman.testing.controlplane.files import Identity, write_files
+from steersman.testing.controlplane.pki import write_pair
+from steersman.testing.controlplane.process import Component, ComponentError
 from steersman.testing.real_node import configuration, dns, forward, programs
 from steersman.testing.real_node.configuration import NODE_ADDRESS, NODE_NAME, SERVICE_ADDRESS, NodeLayout
 from steersman.testing.real_node.image_archive import program_image

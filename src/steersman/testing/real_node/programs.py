@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, find_binaries
+from steersman.testing.controlplane.binaries import Binaries, BinariesNotFoundError, find_binaries
 
 __all__ = ["BUILT", "PACKAGES", "SEARCH_PATH", "Unavailable", "install_packages", "missing_packages", "unavailable"]
 

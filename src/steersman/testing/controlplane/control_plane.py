@@ -22,17 +22,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, ClassVar, Self
 
-from steersman.testing import controlplane_commands as commands
-from steersman.testing.controlplane_audit import AuditEvent, AuditPolicy, UnsupportedError, complete_last_line
-from steersman.testing.controlplane_binaries import Binaries, BinariesNotFoundError, available, find_binaries
-from steersman.testing.controlplane_cluster import Cluster, ExistingCluster, KubectlError, PolicyRule
-from steersman.testing.controlplane_commands import Layout, Ports
-from steersman.testing.controlplane_files import temporary_directory, write_files
-from steersman.testing.controlplane_http import ApiSession, CallError, client_context
-from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at
-from steersman.testing.controlplane_nodes import SimulatedNodes
-from steersman.testing.controlplane_pki import authority
-from steersman.testing.controlplane_process import Component, ComponentError, free_ports, wait_until
+from steersman.testing.cluster import Cluster, ExistingCluster, KubectlError, PolicyRule
+from steersman.testing.cluster_http import ApiSession, CallError, client_context
+from steersman.testing.controlplane import commands
+from steersman.testing.controlplane.audit import AuditEvent, AuditPolicy, UnsupportedError, complete_last_line
+from steersman.testing.controlplane.binaries import Binaries, BinariesNotFoundError, available, find_binaries
+from steersman.testing.controlplane.commands import Layout, Ports
+from steersman.testing.controlplane.files import temporary_directory, write_files
+from steersman.testing.controlplane.nodes import SimulatedNodes
+from steersman.testing.controlplane.pki import authority
+from steersman.testing.controlplane.process import Component, ComponentError, free_ports, wait_until
+from steersman.testing.kubeconfigs import certificate_user, cluster_at
 
 __all__ = [
     "AuditEvent",

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from steersman.testing import assets
-from steersman.testing.controlplane_binaries import BinariesNotFoundError, find_binaries
+from steersman.testing.controlplane import assets
+from steersman.testing.controlplane.binaries import BinariesNotFoundError, find_binaries
 
 app = typer.Typer(
     name="assets",

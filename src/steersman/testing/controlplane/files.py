@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO
 
 from steersman.pki import Authority, write_private
-from steersman.testing.controlplane_audit import AuditPolicy
-from steersman.testing.controlplane_commands import Layout
-from steersman.testing.controlplane_kubeconfig import certificate_user, cluster_at, write_kubeconfig
-from steersman.testing.controlplane_pki import authority as new_authority
-from steersman.testing.controlplane_pki import signing_keys, write_pair
+from steersman.testing.controlplane.audit import AuditPolicy
+from steersman.testing.controlplane.commands import Layout
+from steersman.testing.controlplane.pki import authority as new_authority
+from steersman.testing.controlplane.pki import signing_keys, write_pair
+from steersman.testing.kubeconfigs import certificate_user, cluster_at, write_kubeconfig
 
 _PREFIX = "steersman-controlplane-"
 _HOSTS = ("127.0.0.1", "::1", "localhost", "kubernetes", "kubernetes.default.svc", "10.0.0.1")

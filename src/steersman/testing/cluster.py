@@ -24,11 +24,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from steersman.testing.audit import Audit
+from steersman.testing.cluster_http import CallError
 from steersman.testing.cluster_objects import Objects
-from steersman.testing.controlplane_audit import AuditEvent, Stage, UnsupportedError, read_audit_log
-from steersman.testing.controlplane_binaries import INSTALL_HINT
-from steersman.testing.controlplane_http import CallError
-from steersman.testing.controlplane_kubeconfig import token_user, write_kubeconfig
+from steersman.testing.controlplane.audit import AuditEvent, Stage, UnsupportedError, read_audit_log
+from steersman.testing.controlplane.binaries import INSTALL_HINT
+from steersman.testing.kubeconfigs import token_user, write_kubeconfig
 
 if TYPE_CHECKING:
     from steersman.client.config import Config
@@ -235,7 +235,7 @@ class Cluster(Objects):
         user: str | None = None,
         user_agent: str | None = None,
     ) -> Iterator[AuditEvent]:
-        """Yield the requests to the API server; see `controlplane_audit.read_audit_log` for the filters."""
+        """Yield the requests to the API server; see `controlplane.audit.read_audit_log` for the filters."""
         return read_audit_log(
             self.audit_log,
             stage=stage,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from steersman.testing.controlplane_http import MERGE, STRATEGIC, ApiSession, CallError, Unreachable
+from steersman.testing.cluster_http import MERGE, STRATEGIC, ApiSession, CallError, Unreachable
 
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _RENEW_SECONDS = 10.0

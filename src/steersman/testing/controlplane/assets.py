@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from steersman import documents
-from steersman.testing.controlplane_binaries import REQUIRED, cache_root
+from steersman.testing.controlplane.binaries import REQUIRED, cache_root
 
 DEFAULT_INDEX = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
 INDEX_VARIABLE = "STEERSMAN_ASSETS_INDEX"

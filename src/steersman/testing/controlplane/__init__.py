@@ -1,0 +1,1 @@
+"""A real control plane for tests: its binaries, files, processes, audit log and simulated nodes."""
