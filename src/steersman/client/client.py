@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from steersman.client.config import Config
+from steersman.client.deletes import Deletes
 from steersman.client.discovery import Discovery
 from steersman.client.hooks import WriteGate
 from steersman.client.raw import Raw
@@ -41,7 +42,7 @@ def default_user_agent() -> str:
     )
 
 
-class Client(Waits, Writes, Subresources, Streams, Discovery):
+class Client(Waits, Writes, Deletes, Subresources, Streams, Discovery):
     """A client of one API server with one identity. Use it as an async context manager, or call `close`.
 
     There is no rate limit, because API Priority and Fairness in the server limits requests better.

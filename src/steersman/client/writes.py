@@ -1,4 +1,4 @@
-"""Verbs that write: create, apply, patch, replace, delete, delete_collection.
+"""Verbs that write objects: create, apply, patch, replace.
 
 Every write passes the gate (rule L2), is reported to the observers before it is sent (rule C2), and names its field
 manager. With `want="metadata"` the server returns only the metadata of the object.
@@ -9,36 +9,24 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from steersman.client.core import METADATA, AnyObject, Verbs, accept_for, accept_list_for, outcome_of, target_of
-from steersman.client.errors import NotFound, ResponseError
+from steersman.client.core import METADATA, AnyObject, Verbs, accept_for, outcome_of, target_of
+from steersman.client.errors import ResponseError
 from steersman.client.hooks import WriteOutcome
 from steersman.client.lists import read_as, read_object
 from steersman.client.options import (
     FieldValidation,
-    Labels,
-    Preconditions,
-    Propagation,
-    delete_options,
-    list_query,
     write_query,
 )
 from steersman.client.raw import JSON
-from steersman.client.status import StatusDetails
 from steersman.client.transport.base import Query
 from steersman.models import (
     Key,
     KindLike,
-    Model,
-    ObjectMeta,
     PartialObjectMetadata,
     Resource,
-    ResourceInfo,
     View,
-    encode,
-    metadata_of,
     view_of,
 )
-from steersman.models.resource import is_kind
 
 __all__ = ["Patch", "Writes"]
 
@@ -59,12 +47,6 @@ def yaml_safe(body: bytes) -> bytes:
     if body.isascii() and body.find(b"\x7f") < 0:
         return body
     return _ESCAPED_FOR_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", body.decode()).encode()
-
-
-class _Deleted(Model):
-    kind: str = ""
-    metadata: ObjectMeta = ObjectMeta()
-    details: StatusDetails | None = None
 
 
 class Patch(Protocol):
@@ -412,105 +394,6 @@ class Writes(Verbs):
             idempotent=True,
         )
 
-    async def delete(
-        self,
-        what: KindLike[T] | Resource,
-        name: str = "",
-        *,
-        namespace: str | None = None,
-        propagation: Propagation | None = None,
-        preconditions: Preconditions | None = None,
-        grace_period: int | None = None,
-        dry_run: bool = False,
-        missing_ok: bool = False,
-        timeout: float = 30.0,
-    ) -> bool:
-        """Delete an object; return True if it was removed, False if finalizers delay the removal.
-
-        The object is given itself or by kind and name. The uid of an object that was read is a precondition, so that a
-        newer object of the same name is not deleted (`Conflict`). `grace_period` is in seconds. Raises `NotFound`
-        unless `missing_ok` is set (then True is returned).
-        """
-        if is_kind(what):
-            info = view_of(what).info
-            key, uid = Key(self.namespace_for(info, namespace), name), ""
-        else:
-            target = target_of(what, None, self.config.namespace)
-            info, key, uid = target.view.info, target.key, target.uid
-            if name or namespace:
-                raise TypeError("delete(object) takes name and namespace from the object: leave them out")
-        if not key.name:
-            raise ValueError(f"delete {info.kind}: the name is empty; use delete_collection() for many")
-        if preconditions is None and uid:
-            preconditions = Preconditions(uid=uid)
-        options = delete_options(
-            propagation=propagation, preconditions=preconditions, grace_period=grace_period, dry_run=dry_run
-        )
-        try:
-            return await self._delete(info, key, options, preconditions, timeout, dry_run=dry_run)
-        except NotFound as missing:
-            if missing_ok and not missing.kind_is_missing:
-                return True
-            raise
-
-    async def _delete(
-        self,
-        info: ResourceInfo,
-        key: Key,
-        options: dict[str, Any],
-        preconditions: Preconditions | None,
-        timeout: float,
-        *,
-        dry_run: bool,
-    ) -> bool:
-        ended = self.announce(info, key, "delete", dry_run=dry_run)
-        outcome: WriteOutcome | None = None
-        try:
-            response = await self.raw.request(
-                "DELETE",
-                info.path(key.namespace, key.name),
-                body=encode(options) if options else None,
-                timeout=timeout,
-                # Without a uid, a second attempt could delete a new object of the same name.
-                idempotent=bool(preconditions and preconditions.uid),
-            )
-            outcome = _deletion(response.body)
-            return outcome.deleted
-        finally:
-            self.report(ended, outcome)
-
-    async def delete_collection(
-        self,
-        kind: KindLike[Any],
-        *,
-        namespace: str | None = None,
-        labels: Labels = None,
-        fields: Labels = None,
-        propagation: Propagation | None = None,
-        grace_period: int | None = None,
-        dry_run: bool = False,
-        timeout: float = 60.0,
-    ) -> None:
-        """Delete all objects that match the selectors, in a namespace (by default that of the configuration).
-
-        The server deletes them one by one and stops at the first refusal. Without selectors all objects are deleted.
-        """
-        info = view_of(kind).info
-        key = Key(self.list_namespace(info, namespace), "")
-        options = delete_options(propagation=propagation, grace_period=grace_period, dry_run=dry_run)
-        ended = self.announce(info, key, "delete", dry_run=dry_run)
-        try:
-            await self.raw.request(
-                "DELETE",
-                info.path(key.namespace),
-                query=list_query(labels=labels, fields=fields),
-                body=encode(options) if options else None,
-                accept=accept_list_for(metadata_of(view_of(kind))),
-                timeout=timeout,
-            )
-        finally:
-            self.report(ended, None)
-
     async def _write(
         self,
         method: str,
@@ -557,14 +440,3 @@ class Writes(Verbs):
         finally:
             self.report(ended, outcome)
         return read_object(view, data, f"{method} {path}")
-
-
-def _deletion(body: bytes) -> WriteOutcome:
-    """Return the result of a delete: a Status means that the object was removed, an object that it still exists."""
-    answer = read_as(_Deleted, body, "DELETE")
-    if answer.kind == "Status":
-        return WriteOutcome(answer.details.uid if answer.details else "", "", deleted=True)
-    metadata = answer.metadata
-    waits_for_nothing = metadata.deletion_grace_period_seconds == 0 and not metadata.finalizers
-    gone = metadata.deletion_timestamp is None or waits_for_nothing
-    return WriteOutcome(metadata.uid, metadata.resource_version, deleted=gone)
