@@ -18,7 +18,8 @@ from steersman.k8s import Container, EnvVar, Pod
 from steersman.models import replace, view_of
 from steersman.webhook.admission import Admission, AdmissionRoute, Hook
 from steersman.webhook.admission_review import failure
-from steersman.webhook.http import WebhookRequest, WebhookServer
+from steersman.webhook.http import WebhookServer
+from steersman.webhook.http_messages import WebhookRequest
 
 PATH = "/mutate--v1-pod"
 AGENT = Container(name="agent", image="registry.example/agent:1", env=(EnvVar(name="ROLE", value="sidecar"),))

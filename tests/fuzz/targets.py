@@ -330,9 +330,10 @@ def _http1_requests() -> Run:
 
     from steersman.listener import Listener
     from steersman.webhook import http
+    from steersman.webhook.http_messages import WebhookRequest, WebhookResponse
 
-    async def echo(request: http.WebhookRequest) -> http.WebhookResponse:
-        return http.WebhookResponse(200, b"{}")
+    async def echo(request: WebhookRequest) -> WebhookResponse:
+        return WebhookResponse(200, b"{}")
 
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 

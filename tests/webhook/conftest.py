@@ -6,7 +6,7 @@ import pytest
 
 from steersman.models import view_of
 from steersman.webhook.admission import Admission, AdmissionRoute, Hook
-from steersman.webhook.http import WebhookRequest
+from steersman.webhook.http_messages import WebhookRequest
 
 
 def review(obj=None, *, old=None, operation="CREATE", uid="705ab4f5", **fields):

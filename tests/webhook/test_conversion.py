@@ -9,7 +9,7 @@ from steersman import Model, Resource, dynamic
 from steersman.models import view_of
 from steersman.webhook import DeniedError
 from steersman.webhook.conversion_review import Conversion, ConversionRoute, missing
-from steersman.webhook.http import WebhookRequest
+from steersman.webhook.http_messages import WebhookRequest
 
 GROUP = "conversion.example.com"
 

@@ -9,7 +9,8 @@ import pytest
 
 from steersman.pki import Authority
 from steersman.webhook.certificate_sources import DirectoryCertificates, LocalCertificates, context_of
-from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
+from steersman.webhook.http import Limits, WebhookServer
+from steersman.webhook.http_messages import WebhookResponse
 
 LIMITS = Limits(body=1000, head=2000, request_seconds=0.3, first_request_seconds=0.6, idle_seconds=0.6, connections=3)
 

@@ -12,7 +12,8 @@ import pytest
 from steersman.operator.webhooks import Webhooks, handshake
 from steersman.pki import Authority
 from steersman.webhook.certificate_sources import LocalCertificates
-from steersman.webhook.http import Limits, WebhookResponse, WebhookServer
+from steersman.webhook.http import Limits, WebhookServer
+from steersman.webhook.http_messages import WebhookResponse
 
 from .certificate_environment import soon
 

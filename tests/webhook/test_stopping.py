@@ -7,7 +7,8 @@ import ssl
 import pytest
 
 from steersman.webhook.certificate_sources import LocalCertificates
-from steersman.webhook.http import WebhookResponse, WebhookServer
+from steersman.webhook.http import WebhookServer
+from steersman.webhook.http_messages import WebhookResponse
 
 from .certificate_environment import soon
 

@@ -33,7 +33,8 @@ from steersman.telemetry.log import get_logger
 from steersman.webhook.admission import Admission, AdmissionRoute, Call, Hook
 from steersman.webhook.admission_review import Review, failure
 from steersman.webhook.certificate_sources import LocalCertificates, ServingCertificates
-from steersman.webhook.http import Route, WebhookServer
+from steersman.webhook.http import WebhookServer
+from steersman.webhook.http_messages import Route
 from steersman.webhook.reachability import PATH as PROBE
 from steersman.webhook.reachability import WebhookUnreachableError, answer_probe
 from steersman.webhook.registration import Registration

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from steersman.webhook.http import WebhookRequest, WebhookServer
+from steersman.webhook.http import WebhookServer
+from steersman.webhook.http_messages import WebhookRequest
 from steersman_cluster.admission.webhook_calls import InProcessWebhook, WebhookCaller
 
 __all__ = ["inprocess_server"]

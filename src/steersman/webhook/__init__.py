@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from steersman.webhook.admission_review import UserInfo
     from steersman.webhook.configuration import ClientConfig, MatchCondition, WebhookOptions, configurations
     from steersman.webhook.denials import AdmissionRefusedError, DeniedError, FieldError, Invalid
-    from steersman.webhook.http import WebhookRequest, WebhookResponse, WebhookServer
+    from steersman.webhook.http import WebhookServer
+    from steersman.webhook.http_messages import WebhookRequest, WebhookResponse
 
 _MODULES = {
     "Admission": "steersman.webhook.admission",
@@ -28,8 +29,8 @@ _MODULES = {
     "DeniedError": "steersman.webhook.denials",
     "FieldError": "steersman.webhook.denials",
     "Invalid": "steersman.webhook.denials",
-    "WebhookRequest": "steersman.webhook.http",
-    "WebhookResponse": "steersman.webhook.http",
+    "WebhookRequest": "steersman.webhook.http_messages",
+    "WebhookResponse": "steersman.webhook.http_messages",
     "WebhookServer": "steersman.webhook.http",
 }
 """The module of each public name."""

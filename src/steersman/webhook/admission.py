@@ -32,7 +32,7 @@ from steersman.webhook.admission_review import (
 )
 from steersman.webhook.configuration import Purpose
 from steersman.webhook.denials import AdmissionRefusedError
-from steersman.webhook.http import WebhookRequest, WebhookResponse
+from steersman.webhook.http_messages import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.review_timeout import response_timeout
 from steersman.webhook.view_patch import patch_of

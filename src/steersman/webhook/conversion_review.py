@@ -19,7 +19,7 @@ from steersman.telemetry.log import get_logger
 from steersman.webhook.admission_review import failure
 from steersman.webhook.conversion import Conversion, ConversionError, ConversionPath, conversion_paths, convert, missing
 from steersman.webhook.denials import AdmissionRefusedError
-from steersman.webhook.http import WebhookRequest, WebhookResponse
+from steersman.webhook.http_messages import WebhookRequest, WebhookResponse
 from steersman.webhook.metrics import IN_FLIGHT, LATENCY, PANICS, REQUESTS
 from steersman.webhook.review_timeout import response_timeout
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import httptools
 import msgspec
 
 from steersman.listener import ConnectionLimits, Listener
 from steersman.telemetry.log import get_logger
+from steersman.webhook.http_messages import Route, WebhookRequest, WebhookResponse
 
-__all__ = ["Certificates", "Limits", "Route", "WebhookRequest", "WebhookResponse", "WebhookServer"]
+__all__ = ["Certificates", "Limits", "WebhookServer"]
 
 log = get_logger("webhook")
 
@@ -49,48 +50,6 @@ class Limits(msgspec.Struct, frozen=True):
     """TLS handshakes at a time; at the limit, the oldest one is closed for a new one."""
     chunk_overhead: int = 256 * 1024
     """Bytes of chunk headers and trailers beyond 16 for each chunk and one for each byte of the body."""
-
-
-class WebhookRequest:
-    """One complete request. Header names are in lower case."""
-
-    __slots__ = ("_certificate", "body", "headers", "method", "path", "query")
-
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        certificate: Callable[[], bytes | None] = lambda: None,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.query = query
-        self.headers = headers
-        self.body = body
-        self._certificate = certificate
-
-    @property
-    def client_certificate(self) -> bytes | None:
-        """The client's certificate (DER), verified by TLS; `None` if the client sent none."""
-        return self._certificate()
-
-    def __repr__(self) -> str:
-        return f"<{self.method} {self.path}, {len(self.body)} bytes>"
-
-
-class WebhookResponse(msgspec.Struct, frozen=True):
-    """A response with a JSON body."""
-
-    status: int
-    body: bytes
-    retry_after: int = 0
-    """The Retry-After header in seconds; 0 for none."""
-
-
-Route: TypeAlias = Callable[[WebhookRequest], Awaitable[WebhookResponse]]
 
 
 class Certificates(Protocol):

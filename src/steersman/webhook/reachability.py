@@ -16,7 +16,7 @@ from steersman.models import Dynamic, dynamic
 from steersman.webhook.admission_review import InvalidReviewError, failure, read_review, refused
 from steersman.webhook.configuration import ClientConfig
 from steersman.webhook.denials import DeniedError
-from steersman.webhook.http import WebhookRequest, WebhookResponse
+from steersman.webhook.http_messages import WebhookRequest, WebhookResponse
 
 __all__ = [
     "PATH",
