@@ -20,7 +20,8 @@ from steersman.models import (
     metadata_of,
     view_of,
 )
-from steersman.models.resource import guess_plural, wire_path
+from steersman.models.resource import wire_path
+from steersman.models.resource_info import guess_plural
 
 
 class WidgetSpec(Model):

@@ -11,7 +11,8 @@ from steersman.models.base import Model
 from steersman.models.intstr import IntOrString
 from steersman.models.markers import Atomic, ListMap, PatchStrategy
 from steersman.models.meta import LabelSelector
-from steersman.models.resource import Resource, Scale
+from steersman.models.resource import Resource
+from steersman.models.resource_info import Scale
 
 __all__ = [
     "ControllerRevision",

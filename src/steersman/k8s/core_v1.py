@@ -12,7 +12,8 @@ from steersman.models.intstr import IntOrString
 from steersman.models.markers import Atomic, ListMap, PatchStrategy, Set
 from steersman.models.meta import Condition, LabelSelector, ObjectMeta
 from steersman.models.quantity import Quantity
-from steersman.models.resource import Resource, Scale
+from steersman.models.resource import Resource
+from steersman.models.resource_info import Scale
 from steersman.models.times import MicroTime
 
 __all__ = [

@@ -39,14 +39,9 @@ from steersman.models.patches import (
 )
 from steersman.models.quantity import Quantity
 from steersman.models.resource import (
-    ALL_NAMESPACES,
-    GVK,
-    Column,
     Dynamic,
     KindLike,
     Resource,
-    ResourceInfo,
-    Scale,
     View,
     dynamic,
     info_of,
@@ -54,6 +49,7 @@ from steersman.models.resource import (
     metadata_of,
     view_of,
 )
+from steersman.models.resource_info import ALL_NAMESPACES, GVK, Column, ResourceInfo, Scale
 from steersman.models.selectors import FieldSelector, Selector, SelectorError, parse_fields, parse_labels
 from steersman.models.times import Duration, MicroTime
 from steersman.models.wire import DecodeError, decode, encode, from_dict, to_dict

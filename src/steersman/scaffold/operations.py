@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from steersman.models.resource import guess_plural
+from steersman.models.resource_info import guess_plural
 from steersman.scaffold.errors import ScaffoldError
 from steersman.scaffold.names import (
     check_group,

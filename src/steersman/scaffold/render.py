@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from steersman.extras import require
 from steersman.manifests.sample_files import sample_file
-from steersman.models.resource import guess_plural
+from steersman.models.resource_info import guess_plural
 from steersman.scaffold.errors import ScaffoldError
 from steersman.scaffold.operations import controller_module, declared
 from steersman.scaffold.project import Project, Resource, dump

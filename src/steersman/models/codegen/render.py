@@ -31,7 +31,7 @@ def render_module(module: ModuleDef, header: str = HEADER) -> str:
         else:
             uses.add(Ref("steersman.models.resource", "Resource"))
             if cls.resource.scale:
-                uses.add(Ref("steersman.models.resource", "Scale"))
+                uses.add(Ref("steersman.models.resource_info", "Scale"))
     names = sorted({*module.classes, *module.reexports})
     parts = [f'{header}\n"""{module.doc}"""\n', _imports(uses)]
     parts.append("__all__ = [\n" + "".join(f'    "{n}",\n' for n in names) + "]\n")
