@@ -1,4 +1,4 @@
-"""The judge itself: it lets pass what must differ, and nothing else."""
+"""The comparison itself: it accepts the differences that must be, and no others."""
 
 import pytest
 

@@ -57,16 +57,16 @@ def test_a_changed_outcome_is_a_difference_and_a_new_test_is_none():
 
 
 @pytest.mark.parametrize(
-    ("entry", "complaint"),
+    ("entry", "message"),
     [
         ("{test: gone, reason: because}", "not a conformance test"),
         (f"{{test: '{BAD.test}', reason: ' '}}", "has no reason"),
     ],
 )
-def test_an_expectation_without_a_test_or_a_reason_is_refused(tmp_path, entry, complaint):
+def test_an_expectation_without_a_test_or_a_reason_is_refused(tmp_path, entry, message):
     path = tmp_path / "expected_failures.yaml"
     path.write_text(f"failures:\n- {entry}\n")
-    with pytest.raises(ExpectationError, match=complaint):
+    with pytest.raises(ExpectationError, match=message):
         expected(path, [BAD.test])
 
 

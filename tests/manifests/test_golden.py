@@ -1,6 +1,6 @@
 """The published samples of the field, as Python types, against what controller-gen makes of the same types in Go.
 
-controller-gen is the judge: `golden/go` has the Go types, and nothing that it generates is kept. Skipped where the
+controller-gen decides: `golden/go` has the Go types, and nothing that it generates is kept. Skipped where the
 tool is not installed (`go install sigs.k8s.io/controller-tools/cmd/controller-gen@latest`).
 """
 

@@ -1,4 +1,4 @@
-"""The kustomize tree, install.yaml and the Helm chart: one model, judged by the field's own tools."""
+"""The kustomize tree, install.yaml and the Helm chart: one model, validated by the field's own tools."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_descriptions_and_allowed_values_are_kept_in_the_source():
 
 
 @pytest.mark.parametrize(
-    ("crd", "complaint"),
+    ("crd", "message"),
     [
         ({"apiVersion": "apiextensions.k8s.io/v1beta1", "kind": "CustomResourceDefinition"}, "not an apiextensions"),
         (
@@ -145,8 +145,8 @@ def test_descriptions_and_allowed_values_are_kept_in_the_source():
         ),
     ],
 )
-def test_what_cannot_be_generated_is_named(crd: Any, complaint: str):
-    with pytest.raises(CodegenError, match=complaint):
+def test_what_cannot_be_generated_is_named(crd: Any, message: str):
+    with pytest.raises(CodegenError, match=message):
         files_from_crds([crd], package="acme")
 
 

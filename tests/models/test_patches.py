@@ -121,7 +121,7 @@ def test_json_patches_do_what_the_rfc_shows(document: Any, operations: Any, expe
 
 
 @pytest.mark.parametrize(
-    ("patch", "where", "complaint"),
+    ("patch", "where", "message"),
     [
         (JsonPatch().test("/spec/size", 2), "/spec/size", "test failed"),
         (JsonPatch().test("/spec/on", 1), "/spec/on", "test failed"),
@@ -137,8 +137,8 @@ def test_json_patches_do_what_the_rfc_shows(document: Any, operations: Any, expe
         (JsonPatch().add("spec", 1), "spec", "begins with '/'"),
     ],
 )
-def test_a_patch_that_does_not_fit_names_the_pointer(patch: JsonPatch, where: str, complaint: str):
-    with pytest.raises(PatchError, match=complaint) as caught:
+def test_a_patch_that_does_not_fit_names_the_pointer(patch: JsonPatch, where: str, message: str):
+    with pytest.raises(PatchError, match=message) as caught:
         patch.apply({"spec": {"size": 1, "on": True, "list": [1]}})
 
     assert caught.value.pointer == where

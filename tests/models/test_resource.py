@@ -76,7 +76,7 @@ def test_paths_follow_the_scope_and_are_escaped():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "complaint"),
+    ("arguments", "message"),
     [
         ({"group": "shop.example.com"}, "version= is missing"),
         ({"group": "Shop", "version": "v1"}, "lower-case DNS name"),
@@ -85,8 +85,8 @@ def test_paths_follow_the_scope_and_are_escaped():
         ({"group": "shop.io", "version": "v1", "plural": "Widgets"}, "lower-case DNS label"),
     ],
 )
-def test_a_wrong_declaration_is_an_error_of_the_class(arguments: dict[str, Any], complaint: str):
-    with pytest.raises(TypeError, match=complaint):
+def test_a_wrong_declaration_is_an_error_of_the_class(arguments: dict[str, Any], message: str):
+    with pytest.raises(TypeError, match=message):
         type(Resource)("Widget", (Resource,), {"__module__": __name__}, **arguments)
 
 

@@ -98,7 +98,7 @@ def test_a_node_selector_term_compares_integers():
 
 
 @pytest.mark.parametrize(
-    ("key", "operator", "some", "complaint"),
+    ("key", "operator", "some", "message"),
     [
         ("a", "in", ["b"], "unknown operator 'in'"),
         ("a", "In", [], "needs at least one value"),
@@ -108,8 +108,8 @@ def test_a_node_selector_term_compares_integers():
         ("a", "In", ["b c"], "label value 'b c' of 'a'"),
     ],
 )
-def test_a_wrong_requirement_says_what_is_wrong(key: str, operator: str, some: list[str], complaint: str):
-    with pytest.raises(SelectorError, match=complaint):
+def test_a_wrong_requirement_says_what_is_wrong(key: str, operator: str, some: list[str], message: str):
+    with pytest.raises(SelectorError, match=message):
         requirement(key, operator, some)
 
 
@@ -121,7 +121,7 @@ def test_label_selectors_know_no_comparison():
 
 
 @pytest.mark.parametrize(
-    ("labels", "complaint"),
+    ("labels", "message"),
     [
         ({"": "x"}, "1 to 63"),
         ({"a" * 64: "x"}, "1 to 63"),
@@ -134,8 +134,8 @@ def test_label_selectors_know_no_comparison():
         ({"a": "x\n"}, "beginning and ending"),
     ],
 )
-def test_labels_that_the_api_server_refuses_are_refused(labels: dict[str, str], complaint: str):
-    with pytest.raises(ValueError, match=complaint):
+def test_labels_that_the_api_server_refuses_are_refused(labels: dict[str, str], message: str):
+    with pytest.raises(ValueError, match=message):
         check_labels(labels)
 
 

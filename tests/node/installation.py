@@ -86,7 +86,7 @@ class Installed:
             node: The cluster.
             name: The name of its Deployment and of its Lease.
             namespace: Its namespace.
-            since: The time of the installation in seconds since the epoch; requests before it are not judged.
+            since: The time of the installation in seconds since the epoch; requests before it are ignored.
         """
         self.node = node
         self.name = name

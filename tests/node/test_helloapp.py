@@ -49,7 +49,7 @@ def test_an_application_becomes_a_deployment_whose_pods_run(
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
-    """The last test of the module: it judges all that the others did."""
+    """The last test of the module: it checks the effects of all others."""
     operator.check_log()
     assert operator.refusals() == []
     assert json.dumps(operator.log()[0])

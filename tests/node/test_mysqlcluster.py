@@ -126,6 +126,6 @@ def test_the_processes_have_no_rights_on_their_machine(
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
-    """The last test of the installation: it judges all that the others did."""
+    """The last test of the installation: it checks the effects of all others."""
     operator.check_log()
     assert operator.refusals() == []

@@ -239,7 +239,7 @@ def test_a_token_that_the_kubelet_rotates_is_used(node: RealNode, pair: Installe
 
 
 def test_no_deposed_leader_wrote_and_no_request_was_refused(pair: Installed) -> None:
-    """Judges all that the tests before did."""
+    """Checks the effects of all tests before."""
     assert terms(pair)
     assert writes_of_deposed_leaders(pair) == []
     assert pair.refusals() == []

@@ -195,6 +195,6 @@ def test_the_page_shows_the_brokers(node: RealNode, operator: Installed, tier: N
 
 
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
-    """The last test of the module: it judges all that the others did."""
+    """The last test of the module: it checks the effects of all others."""
     operator.check_log()
     assert operator.refusals() == []

@@ -128,6 +128,6 @@ def test_a_replica_that_hangs_costs_at_most_one_timeout(
 
 @pytest.mark.gate
 def test_the_log_has_no_errors_and_the_api_server_refused_nothing(operator: Installed) -> None:
-    """The last test of the module: it judges all that the others did."""
+    """The last test of the module: it checks the effects of all others."""
     operator.check_log()
     assert operator.refusals() == []

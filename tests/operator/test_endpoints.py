@@ -1,4 +1,4 @@
-"""Metrics over TLS: certificates that change, and readers that are judged once in a while."""
+"""Metrics over TLS: certificates that change, and readers whose permission is reviewed from time to time."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""ConfigMaps change at random while the operator is killed and the API fails; the audit log is the judge.
+"""ConfigMaps change at random while the operator is killed and the API fails; the audit log decides.
 
 A small scale by default; `pytest -m chaos` runs 200 ConfigMaps with 20 ConfigMonitors each and 1,000 Pods, on the
 embedded cluster and on the real control plane, which is the faster one. `STEERSMAN_CHAOS_SEED` varies it.
@@ -118,7 +118,7 @@ def rate_limited(condition: Callable[[], bool], seconds: float) -> Callable[[], 
     """Return the condition, evaluated at most once in `seconds`, because the reads load the cluster."""
     last = 0.0
 
-    def judged() -> bool:
+    def checked() -> bool:
         nonlocal last
         if time.monotonic() - last < seconds:
             return False
@@ -126,7 +126,7 @@ def rate_limited(condition: Callable[[], bool], seconds: float) -> Callable[[], 
         last = time.monotonic()
         return found
 
-    return judged
+    return checked
 
 
 def settled(cluster: Any, versions: dict[str, str], scale: ChaosScale) -> bool:

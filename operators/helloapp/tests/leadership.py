@@ -38,19 +38,19 @@ def writes_outside_leadership(
     """Every write of a replica (by user name) that was received while it did not hold an unexpired lease.
 
     `events` holds all stages. A write counts from when it was received, a lease from when the API server answered
-    it, so that a request under way during a change of leaders is judged strictly against its sender.
+    it, so that a request under way during a change of leaders counts against its sender.
     """
     users = set(replicas)
     moments: list[tuple[datetime, int, AuditEvent]] = []
-    judged: set[str] = set()
+    checked: set[str] = set()
     for event in events:
         if event.user not in users or not event.is_write or event.group in _NOT_STATE:
             continue
         if event.resource == "leases":
             if event.stage == "ResponseComplete" and holder_of(event) is not None:
                 moments.append((event.at, 0, event))
-        elif event.audit_id not in judged:
-            judged.add(event.audit_id)
+        elif event.audit_id not in checked:
+            checked.add(event.audit_id)
             moments.append((event.received, 1, event))
     moments.sort(key=lambda moment: moment[:2])
 

@@ -149,7 +149,7 @@ def unmatched(user: Objects) -> list[str]:
 
 
 def disturb(user: Objects, apps: int, rng: random.Random) -> None:
-    """A user changes sizes, and somebody scales a Deployment by hand."""
+    """A user changes sizes, and another user scales a Deployment."""
     for _ in range(5):
         user.patch(HelloApp, f"app-{rng.randrange(apps):03}", {"spec": {"size": rng.randrange(4)}})
     hand, replicas = f"app-{rng.randrange(apps):03}", rng.randrange(4)

@@ -145,10 +145,10 @@ NEW = sidecars(generation=2, s="busybox:2")
 OTHER = replace(OLD, shape="another", hash="another")
 SAME = replace(record_of(NEW), generation=1)
 amounts = st.one_of(st.integers(0, 12), st.integers(0, 100).map(lambda n: f"{n}%"))
-worlds = st.lists(st.tuples(st.sampled_from([OLD, OTHER, SAME, record_of(NEW)]), st.booleans()), max_size=12)
+pod_states = st.lists(st.tuples(st.sampled_from([OLD, OTHER, SAME, record_of(NEW)]), st.booleans()), max_size=12)
 
 
-@given(worlds, amounts, amounts)
+@given(pod_states, amounts, amounts)
 @settings(max_examples=300, deadline=None)
 def test_a_plan_respects_max_unavailable_and_partition(scenario, most, partition):
     pods = [running(f"p{n:02}", record, ready=ready) for n, (record, ready) in enumerate(scenario)]

@@ -150,13 +150,13 @@ def _seen(logs: list[str], operator: Operator, users: tuple[str, ...], namespace
         except OSError as problem:
             raise LoadError(f"{log}: {problem.strerror}") from None
     if not found:
-        whom = (
+        subject = (
             " or ".join(users)
             if users
             else f"a ServiceAccount {operator.name!r}" + (f" in {namespace}" if namespace else "")
         )
         hint = f"; it has those of {', '.join(sorted(others)[:8])}: name one with --user" if others else ""
-        raise LoadError(f"{', '.join(logs)}: no request of {whom}{hint}")
+        raise LoadError(f"{', '.join(logs)}: no request of {subject}{hint}")
     return found
 
 

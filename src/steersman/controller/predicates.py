@@ -99,10 +99,10 @@ def _predicate(value: PredicateLike) -> Predicate:
     raise TypeError(f"{value!r} is not a predicate: pass one, or a function of the object that returns a bool")
 
 
-def _on_either(judge: OnState) -> OnChange:
+def _on_either(state_passes: OnState) -> OnChange:
     def passes(change: Change) -> bool:
         new, old = change.new, change.old
-        return (new is not None and judge(new)) or (old is not None and judge(old))
+        return (new is not None and state_passes(new)) or (old is not None and state_passes(old))
 
     return passes
 

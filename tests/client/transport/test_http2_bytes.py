@@ -1066,9 +1066,9 @@ async def test_a_flood_of_nothing_ends_the_connection(what):
     both.line.written.clear()
     both.say(NOTHINGS[what] * 200)
     assert not both.line.open
-    calm = both.line.frames()[-1]
-    assert isinstance(calm, GoAwayFrame)
-    assert calm.error_code == 11  # ENHANCE_YOUR_CALM
+    goaway = both.line.frames()[-1]
+    assert isinstance(goaway, GoAwayFrame)
+    assert goaway.error_code == 11  # ENHANCE_YOUR_CALM
     for asked in (first, third):
         with pytest.raises(ConnectionLostError, match="frames in 10 s that bring no part of a response"):
             await asked

@@ -111,7 +111,7 @@ def test_a_rule_takes_any_text(text: str):
         formats.config_map_key, formats.env_var_name, formats.port_name, formats.path_segment, formats.percent,
         formats.ip_address, formats.cidr, formats.c_identifier, formats.wildcard_subdomain,
     ):  # fmt: skip
-        assert all(isinstance(complaint, str) for complaint in rule(text))
+        assert all(isinstance(error, str) for error in rule(text))
 
 
 @given(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?){0,3}", fullmatch=True))

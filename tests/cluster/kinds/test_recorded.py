@@ -1,4 +1,4 @@
-"""The strategies against what a real API server said: the same object, or the same complaints."""
+"""The strategies against what a real API server said: the same object, or the same errors."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Pods and workloads against what a real API server said: the same objects, complaints and warnings."""
+"""Pods and workloads against what a real API server said: the same objects, errors and warnings."""
 
 import copy
 import json
@@ -57,7 +57,7 @@ def created(kind: str, sent: Object) -> Object:
     return obj
 
 
-def complaints(kind: str, obj: Object) -> list[FieldError]:
+def create_errors(kind: str, obj: Object) -> list[FieldError]:
     strategy = strategy_of(kind)
     return validate_metadata(
         obj, FieldPath("metadata"), strategy.name_rule, namespaced=True
@@ -89,7 +89,7 @@ def plain(obj: Object) -> Any:
 def test_a_new_object_gets_the_answer_of_the_real_server(record: dict[str, Any]):
     kind = record["kind"]
     obj = created(kind, record["sent"])
-    errors = complaints(kind, obj)
+    errors = create_errors(kind, obj)
     if record["code"] == 422:
         status = invalid(KINDS[kind][0], kind, obj["metadata"].get("name", ""), errors).status
         found = [[cause["field"], cause["reason"], cause["message"]] for cause in status["details"]["causes"]]
@@ -112,7 +112,7 @@ def test_defaulting_twice_changes_nothing(record: dict[str, Any]):
 
 def pod(**spec: Any) -> Object:
     obj = created("Pod", {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}], **spec}})
-    assert complaints("Pod", obj) == []
+    assert create_errors("Pod", obj) == []
     return obj
 
 

@@ -133,7 +133,7 @@ class Admission:
                 plugin(write, self.lookups)
 
     def validate_now(self, write: Write) -> None:
-        """The built-in plug-ins, the policies and the quotas, which judge the finished object. Raises `APIError`."""
+        """The built-in plug-ins, the policies and the quotas, which validate the complete object. Raises `APIError`."""
         self._run_validating_plugins(write)
         check_quotas(write, self.lookups)
 

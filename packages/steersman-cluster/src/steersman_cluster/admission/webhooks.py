@@ -204,9 +204,9 @@ class WebhookAdmission:
 
     def _namespace_labels(self, write: Write) -> dict[str, str]:
         if write.resource == "namespaces" and not write.group:
-            # A namespace is judged by the labels it is to have.
-            judged = write.obj if write.obj is not None else write.old
-            return dict(labels_of(judged or {}))
+            # Selectors match the labels that the namespace is to have.
+            namespace = write.obj if write.obj is not None else write.old
+            return dict(labels_of(namespace or {}))
         labels = self._lookups.namespace_labels(write.namespace)
         if labels is None:
             raise not_found("", "namespaces", write.namespace)

@@ -103,7 +103,7 @@ class Deleter:
     def delete_now(
         self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions, context: WriteContext
     ) -> Deleted:
-        """Delete one object that admission has judged already. Raises `APIError`."""
+        """Delete one object that admission has allowed already. Raises `APIError`."""
         item = self._server.storage.get(resource.stored_at, namespace, name)
         if item is None:
             raise not_found(resource.group, resource.plural, name)

@@ -67,7 +67,7 @@ class Writer:
         return await self._create(change, obj)
 
     async def _create(self, change: Change, obj: Object) -> Outcome:
-        """Admit, finish, judge and store a new object that is decoded, defaulted and tracked."""
+        """Admit, complete, validate and store a new object that is decoded, defaulted and tracked."""
         resource, context, server = change.resource, change.context, self._server
         strategy = resource.strategy
         write = self._write(change, CREATE, obj, None)

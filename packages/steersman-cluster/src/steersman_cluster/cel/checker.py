@@ -76,7 +76,7 @@ class Checked:
 
     @property
     def report(self) -> str:
-        """All complaints, by place, each with its line."""
+        """All errors, by position, each with its line."""
         ordered = sorted(self.errors, key=lambda error: self.parsed.positions.get(error[0], 0))
         return "\n".join(self.parsed.point(node_id, message) for node_id, message in ordered)
 

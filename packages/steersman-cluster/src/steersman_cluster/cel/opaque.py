@@ -255,8 +255,8 @@ _NAMED: Final[Mapping[str, formats.Rule]] = {
 
 
 def _validate(form: NamedFormat, text: str) -> Optional:
-    complaints = list(_NAMED[form.name](text))
-    return Optional(complaints) if complaints else NONE
+    errors = list(_NAMED[form.name](text))
+    return Optional(errors) if errors else NONE
 
 
 def _named(name: str) -> Callable[[], NamedFormat]:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Rule: TypeAlias = Callable[[str], Sequence[str]]
-"""The complaints about a text."""
+"""Returns the errors of a text."""
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -101,7 +101,7 @@ _ENV_TEXT = "a valid environment variable name must consist only of printable AS
 
 
 def regex_hint(text: str, pattern: str, *examples: str) -> str:
-    """A complaint with examples and the expression, as the API server words it."""
+    """Return an error with examples and the expression, in the words of the API server."""
     hint = f"regex used for validation is '{pattern}'"
     if not examples:
         return f"{text} ({hint})"
@@ -310,8 +310,8 @@ def ip_address(value: str) -> Sequence[str]:
 
 def canonical_ip_address(value: str) -> Sequence[str]:
     """An IP address in the one notation that Go prints."""
-    if complaints := ip_address(value):
-        return complaints
+    if errors := ip_address(value):
+        return errors
     canonical = str(ipaddress.ip_address(value))
     return () if value == canonical else (f'must be in canonical form ("{canonical}")',)
 
@@ -322,12 +322,12 @@ def cidr(value: str) -> Sequence[str]:
     address, slash, bits = value.partition("/")
     if not slash or not bits.isascii() or not bits.isdigit():
         return bad
-    complaints = ip_address(address)
-    if complaints and "leading" not in complaints[0]:
-        return bad if "valid" in complaints[0] else ("must not have an IPv4-mapped IPv6 address",)
+    errors = ip_address(address)
+    if errors and "leading" not in errors[0]:
+        return bad if "valid" in errors[0] else ("must not have an IPv4-mapped IPv6 address",)
     if int(bits) > (128 if ":" in address else 32):
         return bad
-    if complaints or (len(bits) > 1 and bits[0] == "0"):
+    if errors or (len(bits) > 1 and bits[0] == "0"):
         return ("must not have leading 0s in IP or prefix length",)
     try:
         ipaddress.ip_network(value)

@@ -56,12 +56,12 @@ def validate_metadata(
         builtin: Whether finalizers must be qualified, as for the kinds of Kubernetes and not for custom resources.
     """
     metadata = meta(obj)
-    complaints = formats.name_rule(rule) if isinstance(rule, str) else rule
+    name_rule = formats.name_rule(rule) if isinstance(rule, str) else rule
     found: list[FieldError] = []
     if prefix := metadata.get("generateName"):
-        found += [field_invalid(path / "generateName", prefix, text) for text in _prefix_errors(complaints, prefix)]
+        found += [field_invalid(path / "generateName", prefix, text) for text in _prefix_errors(name_rule, prefix)]
     if name := metadata.get("name"):
-        if texts := complaints(name):
+        if texts := name_rule(name):
             found += [field_invalid(path / "name", name, text) for text in texts]
     else:
         found.append(required(path / "name", "name or generateName is required"))
@@ -189,13 +189,13 @@ def _kept(path: Path, after: Object, before: Object) -> list[FieldError]:
     return found + [field_invalid(path / field, after.get(field), check.IMMUTABLE) for field in times]
 
 
-def _prefix_errors(complaints: formats.Rule, prefix: str) -> Sequence[str]:
+def _prefix_errors(name_rule: formats.Rule, prefix: str) -> Sequence[str]:
     """A prefix may end in a dash, since more will follow."""
-    if complaints is formats.path_segment:
-        return [text for text in complaints(f"{prefix}a") if text]
+    if name_rule is formats.path_segment:
+        return [text for text in name_rule(f"{prefix}a") if text]
     if len(prefix) > 1 and prefix.endswith("-"):
         prefix = f"{prefix[:-2]}a"
-    return complaints(prefix)
+    return name_rule(prefix)
 
 
 def _namespace(metadata: Mapping[str, Any], path: Path, *, namespaced: bool) -> list[FieldError]:

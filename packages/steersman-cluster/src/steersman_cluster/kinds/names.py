@@ -60,7 +60,7 @@ ANNOTATIONS_LIMIT = 262144
 
 
 def check(rule: formats.Rule, path: str, value: str) -> list[FieldError]:
-    """One error for each complaint of a rule."""
+    """Return one field error for each error of a rule."""
     return [field_invalid(path, value, text) for text in rule(value)]
 
 

@@ -142,7 +142,7 @@ def _path(path: Path, item: Object) -> list[FieldError]:
         elif text:
             odd = [f"must not contain '{part}'" for part in _FORBIDDEN_IN_PATHS if part in text]
             odd += [f"cannot end with '{part}'" for part in _FORBIDDEN_AT_END if text.endswith(part)]
-            found += [field_invalid(path / "path", text, complaint) for complaint in odd]
+            found += [field_invalid(path / "path", text, problem) for problem in odd]
     return found + _backend(path / "backend", get_object(item, "backend"))
 
 

@@ -1,7 +1,7 @@
-"""Doors of Pods that lead to a node: logs, exec, attach and port-forward.
+"""The subresources of Pods that connect to the kubelet: logs, exec, attach and port-forward.
 
-What cannot be is refused before the connection is upgraded, by the API server or by the kubelet. After that the
-client's protocol decides: `channels` for web sockets, `tunnels` for SPDY.
+The API server or the kubelet refuses invalid requests before the connection is upgraded. After that the client's
+protocol decides: `channels` for web sockets, `tunnels` for SPDY.
 """
 
 from __future__ import annotations

@@ -95,8 +95,8 @@ class _Parser:
             key, absent = self.take(), True
         if key in _SYMBOLS:
             raise _RefusedError(f"found '{key}', expected: identifier")
-        if complaints := formats.label_key(key):
-            raise _RefusedError(f"<nil>: Invalid value: {json.dumps(key, ensure_ascii=False)}: {'; '.join(complaints)}")
+        if problems := formats.label_key(key):
+            raise _RefusedError(f"<nil>: Invalid value: {json.dumps(key, ensure_ascii=False)}: {'; '.join(problems)}")
         if absent or self.peek() in ("", ","):
             return _Rule(key, Operator.DOES_NOT_EXIST if absent else Operator.EXISTS)
         sign = self.take()
@@ -163,7 +163,7 @@ def _check_values(key: str, operator: Operator, values: Iterable[str]) -> None:
         if operator in (Operator.GT, Operator.LT) and not _is_integer(value):
             text = "for 'Gt', 'Lt' operators, the value must be an integer"
             found.append(f"values[{index}]: Invalid value: {shown}: {text}")
-        if complaints := formats.label_value(value):
-            found.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(complaints)}")
+        if problems := formats.label_value(value):
+            found.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(problems)}")
     if found:
         raise _RefusedError(found[0] if len(found) == 1 else f"[{', '.join(found)}]")

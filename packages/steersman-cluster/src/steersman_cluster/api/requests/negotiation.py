@@ -1,6 +1,6 @@
-"""In which form an answer is wanted: JSON, YAML or protobuf; whole, as a table, or metadata alone.
+"""The form of a response: JSON, YAML or protobuf; the object, a table, or metadata only.
 
-Two judges, as in the API server: first the route, which knows media types by name only, then the negotiation, which
+Two steps, as in the API server: first the route, which knows media types by name only, then the negotiation, which
 knows parameters and qualities. Custom resources have the second only, and no protobuf.
 """
 

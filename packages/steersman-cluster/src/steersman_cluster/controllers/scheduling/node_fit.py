@@ -216,8 +216,8 @@ def affinity_problem(pod: Pod, node: Node, others: Iterable[Placed]) -> str:
         for term in affinity.pod_affinity.required_during_scheduling_ignored_during_execution:
             if not any(_together(term, pod, other, node) for other in others):
                 itself = from_label_selector(term.label_selector).matches(pod.metadata.labels)
-                nobody = not any(_matches(term, pod, other) for other, _ in others)
-                if not (itself and nobody and term.topology_key in node.metadata.labels):
+                none_matches = not any(_matches(term, pod, other) for other, _ in others)
+                if not (itself and none_matches and term.topology_key in node.metadata.labels):
                     return "node(s) didn't match pod affinity rules"
     if affinity and affinity.pod_anti_affinity:
         for term in affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution:

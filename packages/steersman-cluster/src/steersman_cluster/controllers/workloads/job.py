@@ -168,7 +168,7 @@ class Run:
             succeeded = len(self.done)
         over = self._verdict(succeeded, counted[1] + sum(failures.counts(job, pod) for pod in fresh))
         active = [pod for pod in self.pods if is_active(pod)]
-        noted = await self._note(fresh, over)  # before the Pods that still run go: they are not judged as deleted ones
+        noted = await self._note(fresh, over)  # before running Pods are deleted, so that they do not count as such
         if over is not None or job.spec.suspend:
             active = await self._end(active)
         elif job.metadata.deletion_timestamp is None:

@@ -28,7 +28,7 @@ def deployment_status(
     *,
     estimate: bool,
 ) -> DeploymentStatus:
-    """The status to write; `status` brings the conditions so far. `estimate` judges the progress of a rollout."""
+    """The status to write; `status` brings the conditions so far. `estimate` computes the progress of a rollout."""
     available = sum(rs.status.available_replicas or 0 for rs in sets)
     terminating = [rs.status.terminating_replicas for rs in sets if rs.status.observed_generation]
     result = DeploymentStatus(

@@ -168,11 +168,11 @@ class _Reconcile:
             if await self._keep(ordinal):
                 return
         await self._retain()
-        condemned = sorted((n for n in self.pods if n not in wanted), reverse=True)
-        for ordinal in condemned:
-            if await self._give_up(ordinal, condemned):
+        surplus = sorted((n for n in self.pods if n not in wanted), reverse=True)
+        for ordinal in surplus:
+            if await self._give_up(ordinal, surplus):
                 return
-        if self.s.spec.update_strategy.type != "OnDelete" and not condemned:
+        if self.s.spec.update_strategy.type != "OnDelete" and not surplus:
             for pod in to_update(self.s, self.pods, self.update.metadata.name, self.ctx.now()):
                 await self._delete(pod)
 
@@ -256,7 +256,7 @@ class _Reconcile:
             metadata = {"uid": claim.metadata.uid, "ownerReferences": [*map(wire_reference, wanted)] or None}
             await self.ctx.patch(claim, MergePatch({"metadata": metadata}))
 
-    async def _give_up(self, ordinal: int, condemned: Sequence[int]) -> bool:
+    async def _give_up(self, ordinal: int, surplus: Sequence[int]) -> bool:
         """Delete one Pod too many; true when the others have to wait for it."""
         pod = self.pods[ordinal]
         if pod.metadata.deletion_timestamp is not None:

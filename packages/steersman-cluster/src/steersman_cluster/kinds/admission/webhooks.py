@@ -136,8 +136,8 @@ def _resources(path: Path, resources: Sequence[str]) -> list[FieldError]:
         if not slash:
             continue
         if resource in all_of:
-            complaint = f"if '{resource}/*' is present, must not specify {text}"
-            found.append(field_invalid(path.at(index), text, complaint))
+            problem = f"if '{resource}/*' is present, must not specify {text}"
+            found.append(field_invalid(path.at(index), text, problem))
         if sub in any_with:
             found.append(field_invalid(path.at(index), text, f"if '*/{sub}' is present, must not specify {text}"))
         if sub == "*":

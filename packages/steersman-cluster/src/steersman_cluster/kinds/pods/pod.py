@@ -40,7 +40,7 @@ _GATED = {
 
 
 class Pod(Plain):
-    """v1 Pod. Doors: itself, `status`, `binding`, `ephemeralcontainers`, `resize`."""
+    """v1 Pod. Endpoints: the Pod, `status`, `binding`, `ephemeralcontainers`, `resize`."""
 
     has_status = True
     generation = True

@@ -138,7 +138,7 @@ class EndpointSlice(Plain):
             _drop_topology(obj)
 
     def validate_update(self, obj: Object, old: Object, ctx: WriteContext) -> list[FieldError]:
-        # Endpoints that did not change are not judged again: older versions took more.
+        # Endpoints that did not change are not validated again: older versions accepted more.
         same = obj.get("endpoints") == old.get("endpoints")
         return super().validate_update({**obj, "endpoints": []} if same else obj, old, ctx)
 

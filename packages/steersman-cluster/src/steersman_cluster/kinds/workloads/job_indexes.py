@@ -1,4 +1,4 @@
-"""Lists of a Job's indexes as `1,3-5`, judged. Pure functions."""
+"""Validation of the lists of a Job's indexes, such as `1,3-5`. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def format_error(text: str, completions: int) -> str:
-    """Return why a list is none; "" when it is one."""
+    """Return the error of a list; "" for a valid one."""
     last: int | None = None
     for part in text.split(",") if text else ():
         first, end, why = _interval(part, completions)
@@ -30,7 +30,7 @@ def total(text: str, completions: int) -> int:
 
 
 def overlap_error(done: str, failed: str, completions: int) -> str:
-    """That an index is in both lists; parts that are no interval are left out."""
+    """Return the error if an index is in both lists; invalid intervals are ignored."""
     pairs = product(_intervals(done, completions), _intervals(failed, completions))
     both = min((max(one[0], other[0]) for one, other in pairs if one[0] <= other[1] and other[0] <= one[1]), default=-1)
     return f"failedIndexes and completedIndexes overlap at index: {both}" if both >= 0 else ""
@@ -42,7 +42,7 @@ def _intervals(text: str, completions: int) -> list[tuple[int, int, str]]:
 
 
 def _interval(part: str, completions: int) -> tuple[int, int, str]:
-    """First, last, and why it is none."""
+    """Return the first and the last index, and the error of an invalid interval."""
     limits = part.split("-")
     if len(limits) > 2:
         requirement = "the requirement that an index interval can have at most two parts separated by '-'"

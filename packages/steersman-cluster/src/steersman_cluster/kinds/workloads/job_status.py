@@ -131,8 +131,8 @@ def _indexes(new: _Status, before: _Status) -> list[FieldError]:
     new_done, new_failed = new.changed(before, "completedIndexes"), new.changed(before, "failedIndexes")
     if new_done and completions is not None and (why := format_error(done, completions)):
         found.append(field_invalid(at_done, done, f"error parsing completedIndexes: {why}"))
-    judged = new_failed and limit is not None and completions is not None
-    if judged and (why := format_error(failed or "", completions or 0)):
+    parsed = new_failed and limit is not None and completions is not None
+    if parsed and (why := format_error(failed or "", completions or 0)):
         found.append(field_invalid(at_failed, failed, f"error parsing failedIndexes: {why}"))
     if new_done and done and new.spec.get("completionMode") != "Indexed":
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
