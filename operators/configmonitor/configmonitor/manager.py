@@ -1,4 +1,4 @@
-"""The operator: controllers and webhooks are declared on it, and `steersman` runs it."""
+"""The operator, on which controllers and webhooks are declared. `steersman run` runs it."""
 
 from steersman import Operator
 

@@ -14,7 +14,7 @@ def test_the_operator_has_the_name_of_the_project():
 
 
 def test_the_manifests_are_up_to_date():
-    """`make manifests` mends it."""
+    """If this fails, run `make manifests`."""
     check = [sys.executable, "-m", "steersman", "manifests", "mysqlcluster:operator", "--check"]
     done = subprocess.run(check, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

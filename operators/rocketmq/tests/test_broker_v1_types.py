@@ -15,7 +15,7 @@ def test_the_names_are_the_published_ones():
     assert (info.api_version, info.kind, info.plural) == ("rocketmq.daocloud.io/v1", "Broker", "brokers")
 
 
-def test_the_sample_is_one_of_it():
+def test_the_sample_is_of_this_kind():
     sample = yaml.safe_load(SAMPLE.read_text())
     assert (sample["apiVersion"], sample["kind"]) == ("rocketmq.daocloud.io/v1", "Broker")
     decoded = decode(Broker, encode(sample))

@@ -19,7 +19,7 @@ def test_the_names_are_the_published_ones():
     )
 
 
-def test_the_sample_is_one_of_it():
+def test_the_sample_is_of_this_kind():
     sample = yaml.safe_load(SAMPLE.read_text())
     assert (sample["apiVersion"], sample["kind"]) == ("rocketmq.daocloud.io/v1", "RocketMQCluster")
     decoded = decode(RocketMQCluster, encode(sample))

@@ -1,4 +1,4 @@
-"""The operator as it runs in production: a process of its own, which knows a cluster by its kubeconfig alone."""
+"""Runs the operator as in production: as a process that connects to the cluster of a kubeconfig."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ PROJECT = Path(__file__).parent.parent.parent
 
 @contextmanager
 def running(kubeconfig: Path, log: Path, *arguments: str) -> Iterator[None]:
-    """`steersman run` for the time of a block; when the block fails, what it logged is shown."""
+    """Run `steersman run` during the block, and print its log if the block fails."""
     command = [sys.executable, "-m", "steersman", "run", "helloapp:operator", "--kubeconfig", str(kubeconfig)]
     command += ["--metrics-bind-address=0", "--health-probe-bind-address=0", "--no-leader-elect", *arguments]
     with log.open("wb") as out:

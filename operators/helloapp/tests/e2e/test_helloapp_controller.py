@@ -1,4 +1,4 @@
-"""HelloApp as its users meet it: `steersman run` as a process of its own, beside a real kube-apiserver."""
+"""HelloApp end to end: `steersman run` as a process, with a real kube-apiserver."""
 
 import pytest
 
