@@ -67,7 +67,7 @@ class DocumentError(yaml.MarkedYAMLError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large a text of YAML may be.
+    """Limits on the size of YAML texts.
 
     The defaults hold for the largest definitions in use (a megabyte, 40,000 values) with room to spare.
     """
@@ -200,7 +200,7 @@ def key_text(key: Any) -> str:
 class _Anchored(NamedTuple):
     value: Any
     values: int
-    """How many values it has, itself and those of aliases included."""
+    """The number of values, including itself and those of aliases."""
     height: int
 
 

@@ -99,7 +99,7 @@ class Acceptor:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections a server takes, and how long one may take to send a request."""
+    """Limits on the number of connections of a server, and on the time until a request."""
 
     connections: int = 4096
     """All connections; with that many that have sent a request, new ones wait in the kernel."""
@@ -152,7 +152,7 @@ class Listener:
 
     @property
     def waiting(self) -> int:
-        """How many connections have not sent a request yet."""
+        """The number of connections that have not sent a request yet."""
         return len(self._waiting)
 
     @property
@@ -162,7 +162,7 @@ class Listener:
 
     @property
     def connections(self) -> int:
-        """How many connections are open or being opened."""
+        """The number of connections that are open or being opened."""
         return len(self._all)
 
     async def start(self, protocol: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> int:

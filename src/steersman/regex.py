@@ -19,7 +19,7 @@ re2: Any = _re2
 
 _REMEMBERED_TEXTS: Final = 256
 _REMEMBERED_CHARACTERS: Final = 256
-"""What a matcher remembers: so many results, of texts up to so many characters."""
+"""The size of a matcher's cache: the number of results, and the length of texts in characters."""
 
 _GO_TEXTS: Final = {
     "missing )": "missing closing )",

@@ -106,7 +106,7 @@ class ApiError(ClientError):
     """
 
     hint: ClassVar[str] = ""
-    """What to do about the error, if it is the same for all errors of a class."""
+    """The remedy, if it is the same for all errors of a class."""
 
     def __init__(self, status: Status, request: str = "", retry_after: float | None = None) -> None:
         self.status = status
@@ -184,7 +184,7 @@ _FORBIDDEN_HINTS: Final = (
     ("denied the request", ""),  # a webhook or a policy: its own message has the reason
     ("denied request", ""),
 )
-"""What to do about a 403 that is not about RBAC, by parts of its message (the first match applies)."""
+"""The remedies for a 403 that is not about RBAC, by parts of its message (the first match applies)."""
 
 
 class Forbidden(ApiError):

@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 FieldValidation: TypeAlias = Literal["Strict", "Warn", "Ignore"]
-"""How the server treats unknown and duplicate fields: refuse, warn, or drop them silently. Its default is Warn."""
+"""The treatment of unknown and duplicate fields by the server: refuse, warn or drop them. Its default is Warn."""
 
 Propagation: TypeAlias = Literal["Foreground", "Background", "Orphan"]
-"""How the garbage collector treats dependents: deleted before the owner, deleted after it, or kept."""
+"""The treatment of dependents by the garbage collector: deleted before the owner, after it, or kept."""
 
 
 class _Selector(Protocol):

@@ -27,7 +27,7 @@ _IDEMPOTENT_PATCHES = frozenset(
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long requests are retried.
+    """The number and the duration of retries of requests.
 
     The delay doubles from `base` to `cap`, and half of it is random. A `Retry-After` is respected, with up to a quarter
     more. If the next attempt would start after `deadline`, the error is raised at once.

@@ -52,7 +52,7 @@ _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one manifest."""
+    """The result for one manifest."""
 
     manifest: Manifest
     action: Action

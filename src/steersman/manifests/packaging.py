@@ -37,7 +37,7 @@ def _resources() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """How an operator is installed. Raises `ManifestError` for values that no cluster accepts."""
+    """The installation of an operator. Raises `ManifestError` for values that no cluster accepts."""
 
     operator: Operator
     target: str

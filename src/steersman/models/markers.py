@@ -172,7 +172,7 @@ class ListMap:
 
 @dataclass(frozen=True, init=False)
 class PatchStrategy:
-    """How a strategic merge patch treats a field: `merge` by `key`, `retainKeys`, or both."""
+    """The treatment of a field by strategic merge patches: `merge` by `key`, `retainKeys`, or both."""
 
     strategies: tuple[str, ...]
     key: str | None

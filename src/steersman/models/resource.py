@@ -249,7 +249,7 @@ class Dynamic:
 
 
 class View(Generic[T_co]):
-    """How a kind is read: its `info`, a `form` and the type to which bytes are decoded."""
+    """One way to read a kind: its `info`, a `form` and the type to which bytes are decoded."""
 
     __slots__ = ("form", "info", "type")
 

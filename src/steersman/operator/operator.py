@@ -77,7 +77,7 @@ class Operator(WebhookDecorators):
 
     @property
     def finalizers(self) -> tuple[FinalizerDeclaration, ...]:
-        """In the order in which they run."""
+        """The functions in the order in which they run."""
         return tuple(self._finalizers)
 
     @property

@@ -63,7 +63,7 @@ class _Settings(NamedTuple):
 
 
 class _State:
-    """How this process logs."""
+    """The configuration of this process's log."""
 
     settings: _Settings | None = None
     """The arguments of the last `configure`."""

@@ -130,7 +130,7 @@ class SimulatedOperator:
 
     @property
     def pending(self) -> list[str]:
-        """What keeps it from being idle: controllers that do not run yet, and work that waits or runs."""
+        """The reasons why it is not idle: controllers that do not run yet, and work that waits or runs."""
         return self._replica.missing or self._replica.busy
 
     @property

@@ -14,7 +14,7 @@ _MAX_NAME_CHARACTERS: Final = 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSettings:
-    """Where certificates are stored and how often each replica reads them. Raises ValueError for invalid values."""
+    """The storage of certificates, and the interval of reads by each replica. Raises ValueError for invalid values."""
 
     operator: str
     namespace: str

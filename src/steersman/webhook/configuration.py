@@ -73,7 +73,7 @@ class WebhookRule(msgspec.Struct, frozen=True):
 
 
 class ClientConfig(msgspec.Struct, frozen=True):
-    """How the API server reaches the webhooks: a Service, or a URL without a path; and the CA to trust."""
+    """The address of the webhooks for the API server: a Service, or a URL without a path; and the CA to trust."""
 
     service: tuple[str, str, int] | None = None
     """Namespace, name and port."""

@@ -51,7 +51,7 @@ _MAX_DEVICES: Final = 32
 
 
 class Devices(NamedTuple):
-    """What the usage of ResourceClaims depends on beside the claim itself."""
+    """The facts beside a ResourceClaim on which its usage depends."""
 
     extended: Mapping[str, str] = MappingProxyType({})
     """The extended resource of each DeviceClass; empty for a class without one."""

@@ -44,7 +44,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True)
 class TlsConfig:
-    """How the server's certificate is verified.
+    """The verification of the server's certificate.
 
     `ca_pem` None means the system's trust store. `server_name` replaces the URL's host for SNI and verification.
     `insecure` disables verification and cannot be combined with `ca_pem` (like kubectl).

@@ -48,7 +48,7 @@ class ConnectionPool:
         self._generation = 0
         self._closed = False
         self.max_attempts = _MAX_ATTEMPTS
-        """How often a request is sent that the server did not process, each time on a new connection."""
+        """The attempts of a request that the server did not process, each on a new connection."""
 
     def take(self) -> Connection | None:
         """Return a connection that accepts a request now, or None."""

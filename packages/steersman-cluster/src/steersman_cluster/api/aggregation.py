@@ -58,7 +58,7 @@ class Aggregation:
         """The names of APIServices with a Service by group and version."""
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._resources: dict[tuple[str, str], list[Object]] = {}
-        """What the discovery of the available servers lists."""
+        """The resources in the discovery documents of the available servers."""
         self._documents: dict[tuple[str, str], bytes] = {}
         """The OpenAPI documents of the available servers."""
         self._contexts: dict[str, ssl.SSLContext] = {}

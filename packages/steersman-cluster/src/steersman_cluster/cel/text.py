@@ -44,7 +44,7 @@ def index_of(value: Any, wanted: Any, start: int = 0) -> int:
 
 
 def last_index_of(value: Any, wanted: Any, start: int | None = None) -> int:
-    """Of a substring, searching backwards from `start`."""
+    """Return the index of a substring, searching backwards from `start`."""
     if start is None:
         return value.rfind(wanted)
     if start < 0 or start > len(value):

@@ -37,7 +37,7 @@ class Type:
     params: tuple[Type, ...] = ()
     name: str = ""
     fields: Mapping[str, tuple[str, Type]] = field(default_factory=dict[str, tuple[str, "Type"]])
-    """Of an object: its fields by escaped name, with the real name."""
+    """For objects: the fields by escaped name, with the real name."""
 
     def __str__(self) -> str:
         match self.kind:

@@ -1,4 +1,4 @@
-"""Why a value does not satisfy a schema, in the API server's words.
+"""Errors of values that do not satisfy a schema, in the words of the API server.
 
 Runs only when `checking` said no. Follows kube-openapi's validators: their order, their texts, their habit of
 reporting, of several alternatives, the one that came furthest. On updates an error in a part that did not change is

@@ -69,7 +69,7 @@ class _NodeContext:
     """Whether rules are compiled here; not below allOf and the like."""
     root: bool = False
     times: int | None = 1
-    """How often the node can occur in one object; `None` where nothing bounds it."""
+    """Return the most occurrences of the node in one object; `None` without a limit."""
     budget: Budget = field(default_factory=Budget)
     of_rules: list[FieldError] = field(default_factory=list[FieldError])
     """The errors of the rules of all nodes."""

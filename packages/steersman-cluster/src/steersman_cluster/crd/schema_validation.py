@@ -197,7 +197,7 @@ class _Maker(Protocol):
 
 
 def _by_type(schema: Schema) -> dict[str, Check]:
-    """For each type the check that the value is of it and keeps its rules."""
+    """Return the check of each type: that a value has the type and satisfies its constraints."""
     types = types_of(schema)
     typed = bool(types)
     wanted = types or ("string", "number", "array", "object", "boolean")

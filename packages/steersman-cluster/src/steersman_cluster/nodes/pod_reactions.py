@@ -1,4 +1,4 @@
-"""How the state of a Pod changes with an event. Events of earlier attempts and of unknown containers change nothing."""
+"""The change of a Pod's state by an event. Events of earlier attempts and of unknown containers change nothing."""
 
 from __future__ import annotations
 

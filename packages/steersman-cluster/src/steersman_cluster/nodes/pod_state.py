@@ -108,7 +108,7 @@ class Container:
     resizing: bool = False
     """Whether a resize of the runtime is in progress."""
     resize_error: str = ""
-    """Why the resources could not be changed."""
+    """The reason why the resources could not be changed."""
     kill: str = ""
     """The reason of the stop, if the Pod does not end."""
     grace: float = 0.0
@@ -131,7 +131,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """Why the node ends a Pod: its phase becomes Failed with this reason and message."""
+    """The end of a Pod by its node: the phase becomes Failed with this reason and message."""
 
     reason: str
     message: str
@@ -140,7 +140,7 @@ class Termination:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node does not allocate the resources of a resize: the reason is `Infeasible` or `Deferred`."""
+    """The refusal of a resize by a node: the reason is `Infeasible` or `Deferred`."""
 
     reason: str
     message: str
@@ -164,7 +164,7 @@ class PodState:
     removed: bool = False
     """Whether the effect `Remove` was returned."""
     refusal: Refusal | None = None
-    """Why the requested resources of the Pod are not allocated."""
+    """The reason why the requested resources of the Pod are not allocated."""
     resize_generation: int = 0
     """The generation of the Pod whose resources are being applied; 0 without a resize."""
 

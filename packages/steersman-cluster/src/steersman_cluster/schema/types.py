@@ -51,7 +51,7 @@ class Type:
     default: Any
     has_default: bool
     empty: Emptiness
-    """How Go encodes the empty value: drop it, drop only null, or keep it; "" for custom resources."""
+    """The encoding of the empty value by Go: drop it, drop only null, or keep it; "" for custom resources."""
     embedded: str
     """The path of embedded Go structs before this field, as error texts show it: `VolumeSource`."""
     memo: dict[str, Any]

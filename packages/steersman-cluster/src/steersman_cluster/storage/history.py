@@ -22,7 +22,7 @@ __all__ = [
 COMPACTION_INTERVAL_SECONDS: Final = 300.0
 """`--etcd-compaction-interval` of kube-apiserver."""
 EVENT_FRESH_SECONDS: Final = 75.0
-"""For how long a watch cache remembers events at least (`DefaultEventFreshDuration`)."""
+"""The least time for which a watch cache keeps events (`DefaultEventFreshDuration`)."""
 MIN_WATCH_EVENTS: Final = 100
 MAX_WATCH_EVENTS: Final = 100 * 1024
 """The bounds on the capacity of a watch cache, in events."""

@@ -38,7 +38,7 @@ _CHUNK: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """How an upstream server is called that trusts this server."""
+    """The address and the credentials of an upstream server that trusts this server."""
 
     name: str
     """The name in its certificate."""

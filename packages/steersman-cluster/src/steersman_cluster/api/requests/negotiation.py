@@ -28,7 +28,7 @@ class Form(NamedTuple):
     shape: str = ""
     """`Table`, `PartialObjectMetadata`, `PartialObjectMetadataList`, or `""` for the object itself."""
     version: str = "v1"
-    """Of meta.k8s.io, for the shapes."""
+    """The version of meta.k8s.io of tables and metadata."""
 
     @property
     def plain(self) -> bool:

@@ -173,7 +173,7 @@ def failure_rule(job: Job, pod: Pod) -> tuple[PodFailurePolicyRule | None, str]:
 
 
 class Verdict(NamedTuple):
-    """That a Job is to end, how and why: `type` is SuccessCriteriaMet or FailureTarget."""
+    """The end of a Job, with the reason: `type` is SuccessCriteriaMet or FailureTarget."""
 
     type: str
     reason: str

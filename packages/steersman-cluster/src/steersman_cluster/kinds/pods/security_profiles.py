@@ -57,7 +57,7 @@ def set_apparmor_fields(pod: Object) -> None:
 
 
 def apparmor_warnings(pod: Object) -> Iterator[str]:
-    """Of AppArmor annotations of a new Pod that have no field beside them, before they are copied."""
+    """Return the warnings for AppArmor annotations of a new Pod without the field, before they are copied."""
     for container, _ in _copied(pod):
         yield f"{Path('metadata.annotations').key(APPARMOR + container['name'])}: {APPARMOR_DEPRECATED}"
 

@@ -50,7 +50,7 @@ def name_warnings(obj: Object, where: str = "Pod names and hostnames") -> Sequen
 
 
 def template_warnings(path: Path, template: Object | None) -> Sequence[str]:
-    """Of a template at a path."""
+    """Return the warnings for a Pod template at a path."""
     if not template:
         return ()
     spec = get_object(template, "spec")
@@ -72,7 +72,7 @@ def _apparmor_warnings(path: Path, template: Object, spec: Object) -> Iterator[s
 
 
 def seccomp_warnings(path: Path, obj: Object, spec: Object) -> Iterator[str]:
-    """Of annotations that were seccomp profiles once and have no field beside them; `path` is the metadata's."""
+    """Return the warnings for seccomp annotations without the field; `path` is that of the metadata."""
     annotations = annotations_of(obj)
     if not any("seccomp" in key for key in annotations):
         return

@@ -106,7 +106,7 @@ def _ends(new: _Status, before: _Status) -> list[FieldError]:
 
 
 def _finished(new: _Status, before: _Status) -> list[FieldError]:
-    """In a finished Job nothing runs any more."""
+    """Return the errors of a finished Job: active or uncounted Pods, or no start time."""
     if not new.finished:
         return []
     found: list[FieldError] = []

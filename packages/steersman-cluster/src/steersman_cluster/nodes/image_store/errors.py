@@ -16,9 +16,9 @@ class Limits:
     """The limits of an archive."""
 
     unpacked_bytes: int = 64 << 30
-    """Of all layers of an image."""
+    """The sum over all layers of an image."""
     entries: int = 2_000_000
-    """Of all layers of an image."""
+    """The sum over all layers of an image."""
     layers: int = 256
     members: int = 20_000
     """Files of the archive itself."""
