@@ -1,4 +1,4 @@
-"""What the smaller studies (real, transports, pythons, webhook, embedded) share: options, report, exit status.
+"""Shared parts of the smaller studies (real, transports, pythons, webhook, embedded): options, report, exit status.
 
 A study is a list of rows and a bench that knows how to start its peers. It is measured as the benchmark itself is,
 round by round within a budget, and its results have the shape of the report's own, which shows them as a section.
@@ -32,7 +32,7 @@ Measure = Callable[[Bench, str, Size, int], Numbers]
 
 
 class Alone(Bench):
-    """For rows that start by themselves what they measure: no server, and nothing to build."""
+    """A bench for rows that start their own processes: no server, and nothing to build."""
 
     def __init__(self) -> None:
         """Starts nothing."""
@@ -81,7 +81,7 @@ class Study:
 
     @property
     def kept(self) -> Path:
-        """What the report reads, and what the whole study at full size writes unless it is told another file."""
+        """The file that the report reads, and that the whole study at full size writes by default."""
         return HERE / f"{self.module}.json"
 
 

@@ -25,11 +25,11 @@ _MAX_ROUNDS = 2 * MAX_RUNS
 NEAR = 0.1
 """A round that comes this close to its bar, as a part of the bar, could as well have landed on the other side."""
 FEW = 3
-"""With so few rounds twice as close, since all of them may have met the same slow moment; with more, less."""
+"""With this number of rounds a call counts as twice as close, because all may have met one slow moment."""
 _USUAL = 0.05
-"""What rounds are taken to differ by until they show it themselves."""
+"""The assumed spread of rounds until it is measured."""
 _EDGE = 0.5
-"""Of calls closer than this, in standard deviations, it is rather the least measured that comes first."""
+"""Among calls closer than this, in standard deviations, the one with the fewest rounds comes first."""
 _FURTHEST = 3.0
 
 
@@ -48,12 +48,12 @@ class Doubt:
 
     @property
     def wanted(self) -> int:
-        """How many more rounds there may be."""
+        """The number of further rounds that are allowed."""
         return min(MAX_RUNS - len(self.verdict.each), _MAX_ROUNDS - self.rounds)
 
     @property
     def runs(self) -> int:
-        """How many one more round makes."""
+        """The number of runs of one more round."""
         return sum(len(group.peers) for group in self.groups)
 
 
@@ -108,7 +108,7 @@ def _distances(verdict: Verdict) -> list[float]:
 
 
 def _distance(verdict: Verdict, value: float) -> float:
-    """How far above its bar a value is, as a part of it; for ratios the logarithm, as 1/2 and 2 are equally far."""
+    """Return the distance of a value above its bar, as a share; of ratios the logarithm, as 1/2 and 2 are equal."""
     limit = verdict.bar.limit
     if verdict.bar.over:
         return value - limit

@@ -77,7 +77,7 @@ def _ours(workloads: bool) -> Iterator[Server]:
     process = embedded(options)
     try:
         ready = process.wait("ready", 30)
-        host, port, tls = _door(Path(ready["kubeconfig"]))
+        host, port, tls = _endpoint(Path(ready["kubeconfig"]))
         yield Server(host, port, tls, (process.pid,), process)
     finally:
         process.close()
@@ -101,12 +101,12 @@ def _real(workloads: bool) -> Iterator[Server]:
     try:
         for number in range(10 if workloads else 0):
             plane.add_node(f"node-{number}")
-        yield Server(*_door(plane.kubeconfig), tuple(plane.pids.values()))
+        yield Server(*_endpoint(plane.kubeconfig), tuple(plane.pids.values()))
     finally:
         plane.close()
 
 
-def _door(path: Path) -> tuple[str, int, ssl.SSLContext]:
+def _endpoint(path: Path) -> tuple[str, int, ssl.SSLContext]:
     document = json.loads(path.read_text())
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     tls = ssl.create_default_context(cadata=_pem(cluster["certificate-authority-data"]).decode())

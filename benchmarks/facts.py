@@ -1,4 +1,4 @@
-"""What the numbers depend on: the machine and the versions of the peers. No dates, no host name, no path."""
+"""The facts on which the numbers depend: the machine and the versions of the peers. No dates, no host name, no path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def machine() -> dict[str, str]:
 
 
 def ours() -> dict[str, str]:
-    """What of ours is measured by a bench that takes it from a wheel; builds that, unless it is there."""
+    """Return the measured distribution of Steersman: its version, and whether it is compiled."""
     return {"steersman": _distribution("steersman") + (", compiled" if wheel() else ", plain Python")}
 
 

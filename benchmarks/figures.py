@@ -126,7 +126,7 @@ def _scaled(panel: Growth) -> tuple[str, float]:
 
 
 def _plain_log(axis: Any) -> None:
-    """Numbers as people write them, at 1, 2 and 5 where there is room."""
+    """Set the ticks of a logarithmic axis to plain numbers: powers of ten, and also 2 and 5 on a narrow axis."""
     low, high = axis.get_view_interval()
     narrow = low > 0 and high / low < 30
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1,)))
@@ -191,7 +191,7 @@ def absolute(results: Results, rows: Sequence[Row]) -> Figure:
 
 
 def _shared_metric(row: Row, results: Results) -> str:
-    """Of what the row is mainly about, the first that most peers report."""
+    """Return the first of the row's main metrics that most peers report."""
     found = main_metrics(row, results)
     runs = [runs[0] for runs in results["rows"][row.name].values()]
     return max(found, key=lambda metric: sum(metric in run for run in runs))

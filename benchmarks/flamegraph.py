@@ -14,7 +14,7 @@ from html import escape
 from typing import Final
 
 Stacks = Mapping[tuple[str, ...], int]
-"""How often each stack was seen, outermost frame first."""
+"""The number of samples of each stack, outermost frame first."""
 
 _FRAME: Final = re.compile(r"(?P<name>.*) \((?P<file>[^()]*?)(?::\d+)?\)")
 _CALLS: Final = re.compile(
@@ -62,7 +62,7 @@ def parse(lines: Iterable[str]) -> Stacks:
 
 
 def owner(frame: str) -> str:
-    """Whose code a frame is: a room of Steersman, a library, the interpreter or the kernel's door."""
+    """Return the owner of a frame's code: a package of Steersman, a library, the interpreter or the kernel."""
     name, file = _parts(frame)
     if found := re.search(r"(^|/)steersman/(client/transport|\w+)/", file):
         return "steersman." + found.group(2).replace("/", ".")
@@ -101,7 +101,7 @@ def within(stacks: Stacks, root: str) -> Stacks:
 
 
 def shares(stacks: Stacks) -> list[tuple[str, float]]:
-    """Who spent how much of the time itself, largest first; what libc did is its caller's."""
+    """Return the share of self time by owner, largest first; time in libc counts for its caller."""
     total = sum(stacks.values()) or 1
     spent: Counter[str] = Counter()
     for stack, count in stacks.items():
@@ -189,11 +189,11 @@ def _boxes(node: _Node, level: int, x: float, scale: float) -> Iterator[tuple[in
 
 def _box(frame: str, x: float, y: float, width: float, share: float) -> str:
     fill = _COLOURS.get(_owner_of_tidy(frame), _OTHER)
-    room = int((width - 6) / 6.6)
+    space_left = int((width - 6) / 6.6)
     text = ""
-    if room >= 3:
-        short = frame if len(frame) <= room else _parts(frame)[0]
-        short = short if len(short) <= room else short[: room - 1] + "…"
+    if space_left >= 3:
+        short = frame if len(frame) <= space_left else _parts(frame)[0]
+        short = short if len(short) <= space_left else short[: space_left - 1] + "…"
         text = f'<text x="{x + 3:.1f}" y="{y + 12}">{escape(short)}</text>'
     shape = f'x="{x:.1f}" y="{y}" width="{max(width - 0.4, 0.3):.1f}" height="{_ROW - 1}" rx="1" fill="{fill}"'
     return f"<g><title>{escape(frame)}: {share:.1%}</title><rect {shape}/>{text}</g>"

@@ -1,4 +1,4 @@
-"""Where our CPU time goes: `python -m benchmarks.flames [SCENE...]` samples our peer and draws flame graphs.
+"""Flame graphs of our CPU time: `python -m benchmarks.flames [SCENE...]` samples our peer and draws flame graphs.
 
 py-spy (`pip install py-spy`) looks into the peer from the server's core while it handles updates with one status PATCH
 each, or lists objects, native frames included; waiting is left out. Sampling slows the peer: shares are evidence here,
@@ -31,7 +31,7 @@ PLOTS = HERE / "plots"
 
 @dataclass(frozen=True)
 class Scene:
-    """What the peer does while it is looked at: `times` times with all `objects`, of which so many exist `before`."""
+    """The work of the peer during the samples: `times` times with all `objects`, of which `before` exist at first."""
 
     title: str
     mode: str
@@ -108,7 +108,7 @@ def _attach(spy: str, peer: Peer, rate: int, folded: Path) -> subprocess.Popen[b
 
 
 def working(stacks: Stacks) -> Stacks:
-    """What the event loop's thread did, from the loop on, without the time in which it waited."""
+    """Return the stacks of the event loop's thread, from the loop on, without the time in which it waited."""
     tidied: Counter[tuple[str, ...]] = Counter()
     for stack, count in stacks.items():
         if not any(frame.startswith(("epoll_", "0x")) and _waits(stack, at) for at, frame in enumerate(stack)):

@@ -35,7 +35,7 @@ __all__ = [
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 Mark = Mapping[str, Any]
-"""What a peer reported at one point: cpu (s), rss and peak (bytes), counters, latencies (s)."""
+"""A report of a peer at one point: cpu (s), rss and peak (bytes), counters, latencies (s)."""
 
 
 def cores() -> tuple[set[int], set[int]]:
@@ -66,7 +66,7 @@ _VARIANTS: Mapping[str, Sequence[str]] = {
     "http2": ("http", "2"),
     _INTERPRETED: (),
 }
-"""What follows a peer's name after a plus, where it is not a flag of its own: a flag and its value, or neither."""
+"""The flag and the value for a suffix of a peer's name (after a plus) that is no flag itself; empty for neither."""
 
 
 class Stub:
@@ -101,7 +101,7 @@ class Stub:
     ) -> dict[str, Any]:
         """The world is these objects and no others; `namespaces` > 0 puts them into bench-0, bench-1, … in turn.
 
-        `forms` are encoded at once, not when somebody first asks for them: protobuf, metadata, metadata-protobuf.
+        `forms` are encoded at once, not at the first request: protobuf, metadata, metadata-protobuf.
         `quietly` leaves watches open, and does not tell them.
         """
         more = (f"&namespaces={namespaces}" if namespaces else "") + (f"&forms={forms}" if forms else "")
@@ -109,7 +109,7 @@ class Stub:
         return self.control("POST", f"/reset?kind={kind}&count={count}&seed={seed}{more}")
 
     def expire(self, kind: str) -> None:
-        """End the watches of a kind with 410 Expired, so that whoever watched lists again."""
+        """End the watches of a kind with 410 Expired, so that the watchers list again."""
         self.control("POST", f"/expire?kind={kind}")
 
     def load(self, kind: str, count: int, rate: float) -> None:
@@ -236,7 +236,7 @@ class Peer:
         return BenchmarkError(f"{self.name} ended before {awaited!r}:\n{self._tail()}")
 
     def failed(self, what: str) -> BenchmarkError:
-        """What went wrong, with the last that the peer printed."""
+        """Return the error with the last output of the peer."""
         return BenchmarkError(f"{self.name} {what}\n{self._tail()}")
 
     def close(self) -> None:
@@ -269,7 +269,7 @@ class Bench:
         """`stub` is another server that can be driven as the stub server is."""
         self.stub = stub or Stub(build("server", "stub-server"))
         self.baselines: dict[tuple[object, ...], Any] = {}
-        """What peers without objects took: rows that subtract it share it."""
+        """The results of peers without objects, shared by the rows that subtract them."""
         self._programs: dict[str, list[str] | BenchmarkError] = {}
 
     def prepare(self, peer: str) -> None:

@@ -23,7 +23,7 @@ _MARGIN, _MARGIN_OF_ONE_RUN = 0.05, 0.2
 
 
 def load(path: Path) -> Results | None:
-    """What was kept; None when there is nothing. Raises BenchmarkError when the file is not one of ours."""
+    """Return the stored results; None without a file. Raises BenchmarkError for a file of another format."""
     if not path.exists():
         return None
     try:
@@ -40,13 +40,13 @@ def save(path: Path, results: Results) -> None:
 
 
 def taken(results: Results, row: str) -> Taken:
-    """How a row was measured; older files say it once for all rows."""
+    """Return the conditions of a row's measurement; older files have one entry for all rows."""
     runs = max((len(runs) for runs in results["rows"].get(row, {}).values()), default=0)
     return results.get("taken", {}).get(row) or Taken(machine=results["machine"], runs=runs)
 
 
 def seconds(results: Results | None) -> dict[tuple[str, str], float]:
-    """How long one run of each row and peer took, where that is known."""
+    """Return the duration of one run of each row and peer, where it is known."""
     if results is None:
         return {}
     return {
@@ -174,7 +174,7 @@ def _word(metric: str, *, better: bool) -> str:
 
 
 def compare(before: Results | None, now: Results, rows: Sequence[Row]) -> list[Change]:
-    """What changed beyond the spread since the last report, regressions first.
+    """Return the changes beyond the spread since the last report, regressions first.
 
     Where a row has a bar against a peer, the ratio is compared, so that another machine or a busy one does not look
     like a regression; other numbers are compared only on the same hardware.

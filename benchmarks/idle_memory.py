@@ -1,4 +1,4 @@
-"""Where the memory of an idle operator is: by what a process loads, step by step, and by mapping.
+"""The memory of an idle operator: by loaded modules, step by step, and by mapping.
 
     pip install DIRECTORY-OF-THE-CHECKOUT       # in an empty environment: packages of others change the result
     python -m benchmarks.idle_memory            # writes benchmarks/idle-memory.md
@@ -44,7 +44,7 @@ FEATURES: Final = (
     ("cryptography, for an operator that imports it", "import steersman.pki.x509"),
     ("uvloop", "import uvloop"),
 )
-"""What a process loads for features that not every operator uses, on top of all steps."""
+"""The modules of features that not every operator uses, on top of all steps."""
 _PROBE: Final = """
 import json, resource, sys
 smaps = open("/proc/self/smaps").read()
@@ -54,7 +54,7 @@ json.dump({"smaps": smaps, "cpu": used.ru_utime + used.ru_stime, "modules": len(
 
 
 class Sample(NamedTuple):
-    """What one process measured, in KiB and seconds."""
+    """The measurements of one process, in KiB and seconds."""
 
     mappings: dict[str, int]
     cpu: float

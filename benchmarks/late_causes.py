@@ -43,7 +43,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Records:
-    """What went on meanwhile. `busy` is in the order of time; `work` is that of the operator, by name."""
+    """The activity during a round. `busy` is in the order of time; `work` is that of the operator, by name."""
 
     busy: Sequence[Period] = ()
     work: Mapping[str, Sequence[Period]] = field(default_factory=dict[str, Sequence[Period]])

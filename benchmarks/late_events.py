@@ -1,4 +1,4 @@
-"""Why events come late with a real kube-apiserver: `python -m benchmarks.late_events` writes late-events.md.
+"""The causes of late events with a real kube-apiserver: `python -m benchmarks.late_events` writes late-events.md.
 
 The load is that of the row `real-patch-50`. Our peer records what its event loop did, in plain Python; the driver
 records when each request of the writers was answered, the stalls of the host, and the garbage collections of the
@@ -188,7 +188,7 @@ def _summary(explained: Sequence[Mapping[str, int]]) -> Iterator[str]:
 
 
 def _longest(ours: Sequence[Round]) -> Iterator[str]:
-    """What the operator did longest, late events or not."""
+    """Return the longest work of the operator, with or without late events."""
     yield ""
     yield "The longest in the process of the operator during all rounds, whether an event came late by it or not:"
     yield ""

@@ -1,4 +1,4 @@
-"""What the numbers of the rows are called, their units, and how people read them.
+"""The metrics of the rows: names, units and formats.
 
 A row may report a metric that is not listed here: it is then shown under its own name, without a unit. A metric that
 carries a bar is always listed.

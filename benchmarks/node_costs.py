@@ -1,4 +1,4 @@
-"""What the nodes of the embedded cluster cost: simulated Pods, the start of a process Pod, and an idle cluster.
+"""The costs of the nodes of the embedded cluster: simulated Pods, the start of a process Pod, an idle cluster.
 
     python -m benchmarks.node_costs             # writes benchmarks/node-costs.md
     python -m benchmarks.node_costs idle        # measures one part and writes nothing

@@ -44,7 +44,7 @@ def _figures(results: Results, rows: Sequence[Row]) -> Iterator[tuple[str, Figur
 
 
 def _compared(results: Results, rows: Sequence[Row]) -> list[Ratio]:
-    """Of each row, what it is mainly about; the ceiling of the server is no peer."""
+    """Return the ratios of each row's main metric; the ceiling of the server is no peer."""
     found = [r for r in ratios(results, rows) if r.peer not in CEILING and r.ratio > 0]
     first: dict[str, str] = {}
     for r in found:
@@ -53,7 +53,7 @@ def _compared(results: Results, rows: Sequence[Row]) -> list[Ratio]:
 
 
 def draw_study(name: str, results: Results, rows: Sequence[Row], directory: Path) -> list[Path]:
-    """What each row of a study is mainly about, a bar for each peer."""
+    """Draw the main metric of each row of a study, with a bar for each peer."""
     measured = [row for row in rows if row.name in results["rows"]]
     if not measured:
         return []

@@ -1,4 +1,4 @@
-"""What the kernel counts of a process, without asking the process: a question would wake it."""
+"""The kernel's counters of a process, read without a request to the process, which would wake it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Interpreter:
 
     @property
     def name(self) -> str:
-        """What its numbers stand under."""
+        """The name with the version; `t` means free threading."""
         return f"{_NAME}{self.version}{'t' if self.free_threaded else ''}"
 
 
@@ -112,7 +112,7 @@ def _unpacked() -> list[Path]:
 
 
 def probe(executable: Path) -> Interpreter | None:
-    """What an interpreter says of itself; None where it is too old, another implementation, or does not start."""
+    """Return the facts about an interpreter; None if it is too old, another implementation, or does not start."""
     try:
         done = subprocess.run([executable, "-I", "-c", _PROBE], capture_output=True, text=True, check=True)
         facts = json.loads(done.stdout)
@@ -242,7 +242,7 @@ def study(interpreters: Sequence[Interpreter]) -> aside.Study:
 
 
 def words(results: Results) -> Iterator[str]:
-    """What the numbers say, in sentences: the quickest for an update beside the others, and who is how it was built."""
+    """Return the numbers in sentences: the fastest interpreter for an update beside the others, and their builds."""
     row = ROWS[-1]
     medians = {
         peer: statistics.median(numbers)

@@ -54,7 +54,7 @@ ROWS: Sequence[Row] = (
 """The load is what sixteen writers and one core for the server make of it: peers wait for events, not events for peers.
 
 Latency is from the writer's request to the reconcile, so that the server's own part is in it. It says something of the
-peer only where the server has room to spare, at 50 a second: else a peer that answers sooner makes writers wait longer.
+peer only where the server has capacity left, at 50 a second: else a peer that answers sooner makes writers wait longer.
 """
 
 

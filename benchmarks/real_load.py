@@ -29,7 +29,7 @@ _ROOTS: Final = {"widgets": "/apis/bench.steersman.dev/v1"}
 _JSON: Final = "application/json"
 _MERGE: Final = "application/merge-patch+json"
 _OWN: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
-"""What the server itself says of an object."""
+"""The fields of the metadata that the server sets."""
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -45,7 +45,7 @@ class Known:
     name: str
 
     def path(self, kind: str) -> str:
-        """Where it is."""
+        """Return the URL path of the object."""
         return f"{_ROOTS.get(kind, '/api/v1')}/namespaces/{self.namespace}/{kind}/{self.name}"
 
 

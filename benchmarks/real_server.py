@@ -24,7 +24,7 @@ _CALM, _CALM_WITHIN = 0.15, 20.0
 _PLANES = 3
 """Servers kept at a time: the empty one, and one for each kind of objects, since rows come round by round."""
 _TIRED = 100_000
-"""Writes after which a server starts anew, so that etcd's history stays small for whoever is measured next."""
+"""Writes after which a server starts anew, so that etcd's history stays small for the next peer."""
 
 
 class RealServer(Stub):
@@ -99,7 +99,7 @@ class Plane:
     def __init__(self, kind: str) -> None:
         self.writes = 0
         self.answered: dict[str, int] = {}
-        """When the last load's writes were answered (ns), by their stamps."""
+        """The times of the responses to the last load's writes (ns), by their stamps."""
         self._kind = kind
         self._written: list[real_load.Known] = []
         self._stale = False
@@ -142,7 +142,7 @@ class Plane:
         self._writing = self._thread(work)
 
     def rest(self) -> None:
-        """Wait for writers, have every status tell of its object's present generation, and let the server calm down."""
+        """Wait for the writers, write the current generation to each status, and wait until the server is idle."""
         self._join()
         if self._stale:
 

@@ -58,7 +58,7 @@ def _bar_line(v: Verdict) -> str:
 
 
 def _counted(v: Verdict) -> str:
-    """How many rounds the verdict is of."""
+    """Return the number of rounds of the verdict."""
     if v.stalled:
         return f"{len(v.each)} of {len(v.each) + v.stalled}"
     return f"{len(v.each) or ''}"
@@ -103,7 +103,7 @@ def _numbers(runs: Sequence[dict[str, float]]) -> Iterator[str]:
 
 
 def first_line(text: str) -> str:
-    """What fits into a cell."""
+    """Return the first line of a text, escaped for a cell."""
     lines = text.strip().splitlines() or ["no reason given"]
     return lines[0].replace("|", "\\|")
 
@@ -173,7 +173,7 @@ def growth_table(found: Sequence[Growth]) -> list[str]:
 
 
 def headroom_lines(found: Sequence[Headroom]) -> list[str]:
-    """What the server can deliver, beside the fastest peer that decodes."""
+    """Return a line for each headroom: the limit of the server, and the fastest peer that decodes."""
     return [
         f"{h.row.name}: {h.ceiling_peer} {number(h.ceiling)} a second; the fastest that decodes, {h.fastest_peer} in "
         f"{h.fastest_row}, {number(h.fastest)}: {h.fastest / h.ceiling:.0%} of it"

@@ -1,4 +1,4 @@
-"""In which order what is measured, and what is left out when time runs short. Pure: time comes in as numbers.
+"""The order of the measurements, and those that are left out when time runs short. Pure: times are arguments.
 
 Rounds come first: every row once, then every row a second time, so that an early end leaves no row unmeasured, and a
 machine that slows down slows all rows alike. Within a row of a round the peers follow each other, A B, and the next
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from benchmarks.rows import OURS, Row
 
 UNKNOWN_S = 5.0
-"""What a run is taken to last until one was seen."""
+"""The assumed duration of a run until one is measured."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def plan_table(plan: Sequence[Group], clock: Clock) -> list[list[str]]:
 
 @dataclass
 class Clock:
-    """What runs are expected to last, learned from what they lasted; and what the budget still allows.
+    """The expected duration of runs, from measured ones; and the rest of the budget.
 
     `budget` is in seconds. A first round is never left out: a row without numbers would say nothing at all.
     """

@@ -1,4 +1,4 @@
-"""What one call measures: the planned rounds, then the closest calls, within a budget, and never in silence.
+"""The measurements of one call: the planned rounds, then the closest calls, within a budget, with progress output.
 
 An interrupt, a peer that fails or cannot be had, and a budget that is spent all end in results that say so.
 """
@@ -51,7 +51,7 @@ def measure(
 
 
 class _Session:
-    """What one call measures: the results as they grow, the clock, and who is out."""
+    """The state of one call: the results, the clock, and the peers that are out."""
 
     def __init__(
         self, quick: bool, clock: Clock, now: Callable[[], float], steps: int, judged: Sequence[Row] = ()
@@ -167,7 +167,7 @@ class _Session:
         self.progress.say(f"the budget of {span(self._clock.budget)} leaves out {group.row.name}, run {group.run + 1}")
 
     def results(self) -> Results:
-        """What was measured, each row with how it came about."""
+        """Return the measurements, each row with its conditions."""
         taken: dict[str, Taken] = {}
         for row, peers in self._results["rows"].items():
             runs = max(map(len, peers.values()))

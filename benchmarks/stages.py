@@ -1,4 +1,4 @@
-"""Where the CPU time of a single event goes: by stage, against the floor, and by system call.
+"""The CPU time of a single event: by stage, against the floor, and by system call.
 
     python -m benchmarks.stages            # writes benchmarks/stages.md; needs Go for the stub server, and strace
 

@@ -1,6 +1,6 @@
-"""How long the host kept cores from running while something was measured.
+"""The time for which the host kept cores from running during a measurement.
 
-A virtual core that its host does not run stands still, whoever it belongs to: a stall of 50 ms is the p99 of five
+A virtual core that its host does not run stands still for all processes: a stall of 50 ms is the p99 of five
 seconds of events, and says nothing of the program that met it. The kernel counts a part of such time as `steal`, and
 often none. So a process of a few lines sleeps 2 ms on each core, again and again, before anything else that is there
 (`SCHED_FIFO`): what it wakes late, the core stood still. It takes less than a hundredth of a core, from every peer.
@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 Stall = tuple[float, float]
-"""When it was to wake and when it did, in seconds of the monotonic clock, which all processes share."""
+"""The planned and the real time of a wake-up, in seconds of the monotonic clock, which all processes share."""
 _PERIOD = 0.002
 _READY = "ready\n"
 _LATE = 0.001
@@ -28,7 +28,7 @@ _LATE = 0.001
 
 
 class Probe:
-    """One process a core that notes stalls from now on, and the time that is to be judged by them."""
+    """One process a core that notes stalls from now on, and the measured time in which they count."""
 
     def __init__(self, cores: Iterable[int]) -> None:
         """The processes run, or it is known that the kernel does not let them go first, when this returns."""
@@ -44,7 +44,7 @@ class Probe:
         self._known = all(line == _READY for line in said)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep; this is the time that is judged."""
+        """Sleep; the stalls of this time count."""
         began = time.monotonic()
         time.sleep(seconds)
         self._windows.append((began, time.monotonic()))

@@ -37,7 +37,7 @@ class NotMeasuredError(BenchmarkError):
 
 
 def cache_dir() -> Path:
-    """Where binaries are kept between runs."""
+    """Return the directory of binaries that are kept between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "steersman" / "benchmarks"
 
@@ -106,7 +106,7 @@ def wheel() -> Path | None:
             with zipfile.ZipFile(next(Path(scratch).glob("*.whl"))) as packed:
                 packed.extractall(Path(scratch) / "package")
             bytecode(Path(scratch) / "package")
-            with contextlib.suppress(FileExistsError):  # somebody else was faster
+            with contextlib.suppress(FileExistsError):  # another process was faster
                 os.rename(Path(scratch) / "package", built)
     return built
 
@@ -149,7 +149,7 @@ def _run(command: Sequence[str], directory: Path, what: str, environment: Mappin
 
 
 def versions() -> dict[str, str]:
-    """What the peers are pinned to, read from their own lock files; those without one are left out."""
+    """Return the pinned versions of the peers from their lock files; peers without one are left out."""
     found = {
         "controller-runtime": _match("peers/go/go.mod", r"sigs\.k8s\.io/controller-runtime (v\S+)"),
         "client-go": _match("peers/go/go.mod", r"k8s\.io/client-go (v\S+)"),

@@ -55,7 +55,7 @@ ROWS: Sequence[Row] = (
 
 
 def words(_results: Results) -> Iterator[str]:
-    """What the peers are."""
+    """Yield the descriptions of the peers."""
     yield f"`{NATIVE}` is ours over HTTP/2, which is what an operator uses, `{NATIVE}-http1` the same over HTTP/1.1."
     yield f"`{LIMIT}` is a bare protocol, without cache, queue, retries or metrics: the limit."
 

@@ -3,7 +3,7 @@
 A ratio is of the medians of the rounds that both sides were measured in, side by side; its spread is that of the
 ratio round by round. An exponent is the slope of the least-squares line through the logarithms of size and total.
 
-A round in which the host stalled one of the sides is kept and told of, and counts in no ratio: see `CALM`.
+A round in which the host stalled one of the sides is reported and counts in no ratio: see `MAX_STALL_PERCENT`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.rows import CEILING, OURS, Bar, Row
 
 SIZES_FOR_A_BAR = 3
 """An exponent fitted through fewer sizes proves nothing."""
-CALM = 0.5
+MAX_STALL_PERCENT = 0.5
 """A run counts while the host kept the cores from running for no more of it than this, in percent.
 
 Where the slowest hundredth of the events is what is asked for, stalls of half a hundredth of the time decide what that
@@ -30,7 +30,7 @@ GROWING = ("total_cpu_ms", "total_mb")
 
 
 class Taken(TypedDict):
-    """How the numbers of one row came about: on what, in how many runs, and how long a run of each peer took."""
+    """The conditions of one row's numbers: the machine, the number of runs, and the duration of a run of each peer."""
 
     machine: dict[str, str]
     runs: int
@@ -38,7 +38,7 @@ class Taken(TypedDict):
     asked: NotRequired[int]
     """The runs that were asked for, where fewer were made."""
     rounds: NotRequired[dict[str, list[int]]]
-    """In which round each run of a peer was made, counted from 0, where it did not take part in all up to its last."""
+    """The round of each run of a peer, from 0, if it did not take part in all rounds up to its last."""
     seconds: NotRequired[dict[str, float]]
 
 
@@ -52,7 +52,7 @@ class Results(TypedDict):
     """Peers that this machine cannot run, and why: no failure."""
     taken: NotRequired[dict[str, Taken]]
     changes: NotRequired[list[str]]
-    """What changed since the results before these, in words; absent when there were none."""
+    """The changes since the previous results, in words; absent without previous results."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Growth:
-    """How a metric grows along the rows of one family: each peer's points, and the exponents fitted through them."""
+    """The growth of a metric along the rows of one family: each peer's points, and the fitted exponents."""
 
     family: str
     metric: str
@@ -147,11 +147,11 @@ def _verdict(results: Results, row: Row, bar: Bar) -> Verdict:
 def values(results: Results, row: str, peer: str, metric: str) -> list[float]:
     """The metric of each run; left out are runs that do not have it, and stalled ones where there are others."""
     runs = results["rows"].get(row, {}).get(peer, [])
-    return [run[metric] for run in list(filter(_calm, runs)) or runs if metric in run]
+    return [run[metric] for run in list(filter(_unstalled, runs)) or runs if metric in run]
 
 
-def _calm(run: Mapping[str, float]) -> bool:
-    return run.get(STALLED, 0.0) <= CALM
+def _unstalled(run: Mapping[str, float]) -> bool:
+    return run.get(STALLED, 0.0) <= MAX_STALL_PERCENT
 
 
 def rounds_of(results: Results, row: str) -> set[int]:
@@ -170,16 +170,16 @@ def by_round(results: Results, row: str, peer: str, metric: str) -> dict[int, fl
     """The metric of each run that has it and was not stalled, by the round in which it was made."""
     runs = results["rows"].get(row, {}).get(peer, [])
     made = zip(rounds_in(results, row, peer), runs, strict=True)
-    return {n: run[metric] for n, run in made if metric in run and _calm(run)}
+    return {n: run[metric] for n, run in made if metric in run and _unstalled(run)}
 
 
 def stalled_rounds(results: Results, row: str, ours: str, theirs: str) -> int:
-    """How many rounds that both sides took part in do not count, since one of them was stalled."""
+    """Return the number of rounds of both sides that do not count, because one of them was stalled."""
     mine, beside = (
         dict(zip(rounds_in(results, row, peer), results["rows"].get(row, {}).get(peer, []), strict=True))
         for peer in (ours, theirs)
     )
-    return sum(not (_calm(mine[n]) and _calm(beside[n])) for n in mine.keys() & beside.keys())
+    return sum(not (_unstalled(mine[n]) and _unstalled(beside[n])) for n in mine.keys() & beside.keys())
 
 
 def side_by_side(results: Results, row: str, metric: str, ours: str, theirs: str) -> list[tuple[float, float]]:
@@ -194,7 +194,7 @@ def run_ratios(results: Results, row: str, metric: str, ours: str, theirs: str) 
 
 
 def main_metrics(row: Row, results: Results) -> list[str]:
-    """What the row is about: the metrics with a bar, and the first that it reports."""
+    """Return the main metrics of the row: those with a bar, and the first that it reports."""
     peers = results["rows"].get(row.name, {})
     runs = peers.get(OURS) or next(iter(peers.values()), [])
     first = next(iter(runs[0]), None) if runs else None
@@ -238,7 +238,7 @@ def extremes(numbers: Sequence[float]) -> tuple[float, float, float]:
 
 
 def growths(results: Results, rows: Sequence[Row]) -> list[Growth]:
-    """What is to be drawn of each family of rows, in the order of the rows."""
+    """Return the growths of each family of rows, in the order of the rows."""
     families = dict.fromkeys(row.family for row in rows if row.family)
     return [
         grown
@@ -295,7 +295,7 @@ def _exponent(results: Results, rows: Sequence[Row], row: Row, bar: Bar) -> Verd
 
 @dataclass(frozen=True)
 class Headroom:
-    """How close the fastest measured peer came to what the server can deliver, by the clock."""
+    """The throughput of the fastest measured peer, beside the limit of the server."""
 
     row: Row
     ceiling: float
@@ -306,7 +306,7 @@ class Headroom:
 
 
 def headrooms(results: Results, rows: Sequence[Row]) -> list[Headroom]:
-    """For each row that has a reader that decodes nothing: the fastest of those that do the same work."""
+    """Return the headroom of each row with a peer that decodes nothing, over the peers with the same work."""
     return [found for row in rows if (found := _headroom(results, rows, row))]
 
 

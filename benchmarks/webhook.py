@@ -93,7 +93,7 @@ def pod(containers: int, extra: int = 0) -> dict[str, Any]:
 
 
 def review(obj: Mapping[str, Any], uid: str) -> bytes:
-    """What the API server asks at a create."""
+    """Return the review that the API server sends for a create."""
     kind, resource = {"group": "", "version": "v1", "kind": "Pod"}, {"group": "", "version": "v1", "resource": "pods"}
     request = {
         "uid": uid,

@@ -28,7 +28,7 @@ from benchmarks.report import (
     update_readme,
 )
 from benchmarks.rows import OURS, Row
-from benchmarks.verdicts import CALM, Results, Verdict, growths, headrooms, ratios, summarise
+from benchmarks.verdicts import MAX_STALL_PERCENT, Results, Verdict, growths, headrooms, ratios, summarise
 
 REAL = "real"
 REAL_NOTE = "it sends each event in a TLS record of its own, at the rate that sixteen writers reach."
@@ -146,7 +146,8 @@ def _taken(results: Results, rows: Sequence[Row]) -> Iterator[str]:
 
 def _stalled(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for stalled, made in dict.fromkeys((v.stalled, len(v.each) + v.stalled) for v in verdicts if v.stalled):
-        yield f"{stalled} of {made} rounds do not count: the host stalled a side for more than {CALM} % of the time"
+        share = f"{MAX_STALL_PERCENT} % of the time"
+        yield f"{stalled} of {made} rounds do not count: the host stalled a side for more than {share}"
 
 
 def _bars(results: Results, rows: Sequence[Row]) -> Iterator[str]:
@@ -211,7 +212,7 @@ def _rows(results: Results, rows: Sequence[Row], title: str, pictures: Sequence[
 
 
 def _runs(results: Results, row: Row) -> str:
-    """How many runs of whom."""
+    """Return the number of runs by peer, in words."""
     by_count: dict[int, list[str]] = {}
     for peer, runs in results["rows"].get(row.name, {}).items():
         by_count.setdefault(len(runs), []).append(peer)

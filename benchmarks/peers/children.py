@@ -1,4 +1,4 @@
-"""What a Widget of the benchmarks owns in mode `apply`: ConfigMap, Service and Deployment, the same in all peers."""
+"""The children of a Widget in mode `apply`: ConfigMap, Service and Deployment, the same in all peers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _BUILT_IN = {
     "roles": ("steersman.k8s", "Role"),
 }
 MIXED = ("widgets", *_BUILT_IN)
-"""What `--kind mixed` watches, the same for every peer."""
+"""The kinds that `--kind mixed` watches, the same for every peer."""
 FORMS = ("typed", "unstructured", "metadata")
 
 

@@ -56,7 +56,7 @@ class Synced:
 
 
 def source(options: argparse.Namespace, synced: Synced) -> Callable[..., Any]:
-    """What lists and watches the kind, as an informer takes it."""
+    """Return the function that lists and watches the kind, as an informer calls it."""
     listing = _widgets(options) if options.kind == "widgets" else _built_in(options)
     watched = threading.local()
 

@@ -1,4 +1,4 @@
-"""Steersman without its operator room: cache, controller and client put together by hand.
+"""Steersman without its package `operator`: cache, controller and client, connected by hand.
 
 It answers the same questions as `steersman_peer`; the difference between the two is what Context, leader election,
 health, tracing and settings cost.

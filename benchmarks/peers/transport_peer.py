@@ -28,17 +28,17 @@ TRANSPORTS: dict[str, tuple[str, dict[str, Any]]] = {
     "pyreqwest": ("PyreqwestTransport", {}),
     "aiohttp": ("AiohttpTransport", {}),
 }
-"""What `steersman.client.transport` calls them, and options; a new one is a line here."""
+"""The names in `steersman.client.transport`, and options; a new transport is a line here."""
 
 OPERATORS = {"noop": reading, "patch": reporting}
 
 
 def make(name: str, config: Config) -> Transport:
     """The transport of that name for a cluster."""
-    import steersman.client.transport as room
+    import steersman.client.transport as transports
 
     transport, options = TRANSPORTS[name]
-    return getattr(room, transport)(config, **options)
+    return getattr(transports, transport)(config, **options)
 
 
 def count(change: Change) -> None:

@@ -86,7 +86,7 @@ async def make_sure(widget: Widget, ctx: Context) -> None:
 
 
 def begun(metadata: Any) -> None:
-    """What the benchmark wants to know of a reconcile."""
+    """Record the start of a reconcile."""
     meter.reconciles += 1
     meter.stamped(metadata.annotations.get(STAMP))
     if meter.reconciles == 1:

@@ -1,7 +1,7 @@
-"""The rows of the benchmark: what each measures, on whom, and which bar it has to hold.
+"""The rows of the benchmark: the measurement, the peers and the bar of each.
 
 A row's measurement drives one fresh peer process and returns plain numbers; it raises BenchmarkError when the
-peer missed an event or a write, so that nobody wins by dropping work, and NotMeasuredError where there is no such peer.
+peer missed an event or a write, so that no peer wins by dropping work, and NotMeasuredError without such a peer.
 """
 
 from benchmarks.rows.cold import cold_sync, first_pass, namespaces

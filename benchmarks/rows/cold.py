@@ -19,7 +19,7 @@ Synced = tuple[Mark, Mark, Mark]
 
 @dataclass
 class _Empty:
-    """What all processes of one peer took so far that had nothing to read: CPU seconds; by run, memory when settled."""
+    """The costs of all processes of one peer without objects: CPU seconds; by run, memory when settled."""
 
     cpu: list[float] = field(default_factory=list[float])
     rss: dict[int, float] = field(default_factory=dict[int, float])

@@ -1,4 +1,4 @@
-"""What events cost: read, reconciled, answered with a PATCH or with children made sure of; and how late they come.
+"""The costs of events: reads, reconciles, a PATCH or the apply of children; and the delay of events.
 
 Every run shows that nothing was lost: each event was seen, each reconcile took place, and the server received each
 write. Latency is from the server's stamp in the object to the reconcile that reads it.
@@ -155,6 +155,6 @@ def _check(process: Peer, size: Size, mode: str, before: Mark, after: Mark) -> N
 
 
 def _check_writes(peer: str, mode: str, written: int) -> None:
-    # Whoever applies on the server sends its intent each time; who looks into its cache first has nothing to send.
+    # A peer with server-side apply sends its intent each time; a peer that reads its cache first sends nothing.
     if written and (mode in ("informer", "noop") or (mode == "apply" and peer.partition("+")[0] in (OURS, THEIRS))):
         raise BenchmarkError(f"{peer} wrote {written} times where no write was due")

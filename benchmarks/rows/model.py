@@ -1,4 +1,4 @@
-"""What a row of the benchmark is: a measurement, on whom it is taken, at which sizes, and which bars it has to hold.
+"""The rows of the benchmark: a measurement, its peers, its sizes, and its bars.
 
 Nothing here measures or judges: measurements are the modules beside this one, verdicts the report's.
 """
@@ -49,7 +49,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Size:
-    """How much of what: `objects` exist, `events` happen at `rate` a second (0: saturated).
+    """The size of a load: `objects` exist, `events` happen at `rate` a second (0: saturated).
 
     The peer runs `controllers`, and is confined to so many `namespaces` (0: all there are).
     """
@@ -90,7 +90,7 @@ class Row:
     x: float = 0.0
     x_name: str = "objects"
     runs: int = 3
-    """How often each peer is measured unless the command line says otherwise, and the closest calls more often."""
+    """The default number of measurements of each peer; the closest calls get more."""
     once: tuple[str, ...] = (JAVA, OFFICIAL, CLIENT_GO)
     """Peers that are measured once in a row without bars; where there are bars, all are that no bar is about."""
 

@@ -23,7 +23,7 @@ def silent(peer: str) -> bool:
 def fill(bench: Bench, peer: str, size: Size, seed: int, *, quietly: bool = False) -> int:
     """Have the server hold the objects of a size, in the form that the peer asks for; answers how many there are.
 
-    Watches end, unless it is done `quietly`: then whoever watches knows nothing of it.
+    Watches end, unless it is done `quietly`: then the watchers get no event.
     """
     more: dict[str, Any] = {"namespaces": size.namespaces} if size.namespaces else {}
     if forms := _forms(peer):

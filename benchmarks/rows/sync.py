@@ -16,7 +16,7 @@ from benchmarks.rows.model import Numbers, Size
 from benchmarks.rows.steps import at_rest, costs, fill, settled
 
 FEW = 30_000
-"""Of fewer objects, what it takes to list anew is subtracted; of more, it is less than one in two hundred."""
+"""For fewer objects, the cost of another list is subtracted; for more, it is less than 0.5 %."""
 _QUIET = 0.3
 """Seconds without work after which a list has been taken in."""
 _PAUSE = 0.02
@@ -26,7 +26,7 @@ be one in fifty of what is measured."""
 
 
 class Listing(NamedTuple):
-    """What a list took a process: CPU and wall seconds; and the process after it."""
+    """The cost of a list for a process: CPU and wall seconds; and the process after it."""
 
     cpu: float
     wall: float
@@ -67,7 +67,7 @@ def listed(bench: Bench, process: Peer, size: Size, count: int) -> Listing:
 
 
 def _told(mark: Mark) -> float:
-    """What handlers were told of; kube-rs has no word for objects that are new."""
+    """Return the number of handler calls; kube-rs does not distinguish new objects."""
     return mark["seen"] + mark["events"]
 
 
@@ -115,5 +115,5 @@ def expire(bench: Bench, process: Peer, kind: str, count: int) -> float:
 
 
 def _watching(counters: Mapping[str, float]) -> float:
-    """How many watches there are."""
+    """Return the number of watches."""
     return sum(n for name, n in counters.items() if name.startswith("watchers/"))

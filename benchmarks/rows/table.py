@@ -132,7 +132,7 @@ def _event_rows() -> Iterator[Row]:
 
 
 def _few(name: str, title: str, measure: Callable[[Bench, str, Size, int], Numbers], section: str) -> Iterator[Row]:
-    """Few events a second, which are judged with the default installation."""
+    """Few events a second, measured with the default installation."""
     for rate, count, limit in ((100, 300, 0.5), (10, 50, 0.8), (1, 6, 1.0)):
         variants = (OURS, INTERPRETED_PLAIN) if rate == 100 else ()
         yield Row(

@@ -1,4 +1,4 @@
-"""For all tests of the benchmarks: no example is timed, as they also run alone, and on busy machines."""
+"""The profile of all tests of the benchmarks: no example has a deadline, because machines can be busy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def row(name: str = "x", limit: float = 1.0, *, against: str = THEIRS) -> Row:
 
 
 def results(**ours: list[float]) -> Results:
-    """Of each row the ratios of its rounds."""
+    """Return results with the ratios of the rounds of each row."""
     rows = {
         name: {OURS: [{"cpu_us": n} for n in ratios], THEIRS: [{"cpu_us": 1.0} for _ in ratios]}
         for name, ratios in ours.items()

@@ -1,4 +1,4 @@
-"""What the report says about results: verdicts by medians, and no bar that silently goes missing."""
+"""The report of results: verdicts by medians, and every bar is reported."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def results(ours: list[float], theirs: list[float], failed: dict[str, str] | Non
 
 
 def family(exponent: float, sizes: tuple[int, ...] = (1_000, 10_000, 100_000)) -> tuple[list[Row], Results]:
-    """Rows of a family whose totals grow with that exponent, the bar on the last."""
+    """Return rows of a family whose totals grow with that exponent, the bar on the last."""
     names = tuple(f"sync-{size}" for size in sizes)
     bar = Bar("total_cpu_ms", 1.05, "", over=names)
     rows = [

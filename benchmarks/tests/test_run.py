@@ -1,4 +1,4 @@
-"""How rows are measured: round by round, side by side, within a budget, and never in silence."""
+"""The measurement of rows: round by round, side by side, within a budget, with progress output."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Machine:
         self.closed = False
         self.cpu = 1.0
         self.took: dict[str, Sequence[float]] = {}
-        """What a peer's run takes, by its name, run after run; the last again and again."""
+        """The durations of a peer's runs by its name; the last one repeats."""
         self.interrupted_at = ""
 
     def prepare(self, peer: str) -> None:

@@ -1,4 +1,4 @@
-"""What the host takes is told apart from what a peer takes, and decides nothing."""
+"""Stalls of the host are separate from the time of a peer, and decide no verdict."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ ROW = Row("x", "", measured_nowhere, Size(), Size(), bars=(Bar("p99_ms", 1.0),))
 
 
 def results(*rounds: tuple[float, float, float, float]) -> Results:
-    """Of each round our p99 and our stalls, theirs and theirs."""
+    """Return results from our p99 and stalls, and theirs, of each round."""
     ours = [{"p99_ms": p99, STALLED: part} for p99, part, _, _ in rounds]
     theirs = [{"p99_ms": p99, STALLED: part} for _, _, p99, part in rounds]
     return {"machine": {}, "quick": False, "runs": 1, "rows": {"x": {OURS: ours, THEIRS: theirs}}, "failed": {}}
@@ -95,10 +95,10 @@ def test_a_run_without_a_probe_counts() -> None:
 
 
 def test_rounds_that_do_not_count_are_made_up_for_within_twice_as_many() -> None:
-    calm, spoilt = (0.99, 0.0, 1.0, 0.0), (0.99, 5.0, 1.0, 0.0)
-    (doubt,) = doubts(results(*[calm] * 4, *[spoilt] * 9), [ROW])
+    steady, stalled = (0.99, 0.0, 1.0, 0.0), (0.99, 5.0, 1.0, 0.0)
+    (doubt,) = doubts(results(*[steady] * 4, *[stalled] * 9), [ROW])
     assert (doubt.rounds, doubt.wanted) == (13, MAX_RUNS - 4)
-    (doubt,) = doubts(results(*[calm] * 4, *[spoilt] * 17), [ROW])
+    (doubt,) = doubts(results(*[steady] * 4, *[stalled] * 17), [ROW])
     assert doubt.wanted == 1
-    assert doubts(results(*[calm] * 4, *[spoilt] * 18), [ROW]) == []
-    assert doubts(results(*[calm] * MAX_RUNS, *[spoilt] * 3), [ROW]) == []
+    assert doubts(results(*[steady] * 4, *[stalled] * 18), [ROW]) == []
+    assert doubts(results(*[steady] * MAX_RUNS, *[stalled] * 3), [ROW]) == []
