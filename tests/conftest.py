@@ -1,4 +1,4 @@
-"""For all tests: logging is the process's own, so what a test sets up must not outlive it; and nothing is timed."""
+"""Settings of all tests: a test's configuration of the log ends with it, and no example has a deadline."""
 
 import logging
 import sys

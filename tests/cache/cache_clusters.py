@@ -1,4 +1,4 @@
-"""What tests of caches over real clusters share."""
+"""Shared parts of the tests of caches over real clusters."""
 
 import asyncio
 import time

@@ -307,10 +307,10 @@ def change_names(changes: list[Any]) -> list[str]:
 
 
 def content(informer: Any) -> dict[tuple[str, str], str]:
-    """What an informer holds, as versions by key."""
+    """Return the content of an informer as versions by key."""
     return {tuple(e.key): f"{e.uid}@{e.resource_version}" for e in informer.entries()}
 
 
 def truth(server: FakeServer) -> dict[tuple[str, str], str]:
-    """What the server holds, in the same form."""
+    """Return the content of the server in the same form."""
     return {k: f"{o['metadata']['uid']}@{o['metadata']['resourceVersion']}" for k, o in server.objects.items()}

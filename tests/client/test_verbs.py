@@ -1,4 +1,4 @@
-"""What verbs send and tell observers, and how waits behave, against a scripted server."""
+"""Verbs and waits against a scripted server: requests, and calls of observers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects use of a quota: requests as the scheduler counts them, counts, Services, claims and scopes."""
+"""The usage of quotas: requests as the scheduler counts them, counts, Services, claims and scopes."""
 
 import pytest
 from hypothesis import given

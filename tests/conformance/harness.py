@@ -29,7 +29,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said."""
+    """The response of a server."""
 
     code: int
     body: Any

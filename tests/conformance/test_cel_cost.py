@@ -1,4 +1,4 @@
-"""What rules cost at worst: both servers take and refuse the same ones, by the same factor.
+"""The estimated cost of rules: both servers accept and refuse the same ones, by the same factor.
 
 The server shows a cost with six digits where it is a little above the limit; each expression stands in a list that is
 just long enough for that, so that equal texts mean equal estimates.

@@ -1,4 +1,4 @@
-"""Where expressions that cost too much are stopped: rules, policies and match conditions, on both servers.
+"""The limits of expressions that cost too much: rules, policies and match conditions, on both servers.
 
 `costing(units)` is an expression that spends within six units of what it is asked for, so that a difference in what any
 of its parts costs shows as a difference in where a server stops.

@@ -99,7 +99,7 @@ async def label(both: Both, **labels: str | None) -> None:
 
 
 async def judgements(server: Server, namespace: str) -> str:
-    """What a server says of Pods that are harmless, careless and dangerous, and of a template."""
+    """Return the responses of a server to harmless, careless and dangerous Pods, and to a template."""
     said: list[object] = []
     for spec in (SPECS["hardened"], SPECS["plain"], SPECS["privileged"]):
         answer = await server.ask("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod("probe", spec))

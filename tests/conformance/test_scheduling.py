@@ -102,7 +102,7 @@ async def admitted(pair: Pair, name: str) -> None:
 
 
 async def places(pair: Pair, by: dict[str, str]) -> list[Counter[str]]:
-    """How many Pods there are in each place, in both clusters."""
+    """Return the number of Pods by place, in both clusters."""
 
     async def count(client: Client) -> Counter[str]:
         page = await client.list(VIEWS["pods"], namespace=pair.namespace)

@@ -1,4 +1,4 @@
-"""What a thread asks of the event loop has an end, whatever becomes of the loop."""
+"""A thread's call of the event loop ends in every case, also if the loop stops."""
 
 from __future__ import annotations
 

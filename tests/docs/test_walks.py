@@ -21,7 +21,7 @@ import walk  # noqa: E402
 
 @dataclass(frozen=True)
 class Walk:
-    """What the reader of a page has before."""
+    """The prerequisites of a page: programs, a directory of the repository, and commands."""
 
     needs: tuple[str, ...] = ("kubectl",)
     """Programs beside Python."""

@@ -63,7 +63,7 @@ class ImageBuildError(RuntimeError):
 
 @dataclass(frozen=True)
 class Image:
-    """How an image is made.
+    """The content of an image.
 
     Args:
         packages: The Debian packages that are unpacked, with everything that they depend on.

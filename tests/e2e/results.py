@@ -29,7 +29,7 @@ _LINE_CHARACTERS: Final = 120
 
 
 class Outcome(StrEnum):
-    """How a test ended."""
+    """The outcome of a test."""
 
     PASSED = "passed"
     FAILED = "failed"

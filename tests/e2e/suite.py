@@ -70,7 +70,7 @@ def _shortened(text: str) -> str:
 
 @dataclass(frozen=True)
 class Suite:
-    """How tests of the suite are run against one cluster.
+    """The settings for tests of the suite against one cluster.
 
     Args:
         program: The built suite.

@@ -1,4 +1,4 @@
-"""What the runner of the conformance suite makes of reports and expectations."""
+"""The results of the conformance suite from reports and expectations."""
 
 import textwrap
 

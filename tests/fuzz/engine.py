@@ -60,7 +60,7 @@ class Failure:
 
 @dataclass
 class Outcome:
-    """What a run has found."""
+    """The result of a run."""
 
     inputs: int = 0
     results: int = 0

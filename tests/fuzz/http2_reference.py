@@ -183,12 +183,12 @@ class Client:
 
 
 def may_differ(frame: Frame, reference: Reference, client: Client) -> str:
-    """Why the two may differ after this frame; empty where they may not."""
+    """Return why the two may differ after this frame; empty if they may not."""
     return may_accept(frame, reference, client) if not client.lost else may_refuse(frame, client)
 
 
 def may_accept(frame: Frame, reference: Reference, client: Client) -> str:
-    """Why the client may go on where the library does not, or answer a stream otherwise."""
+    """Return why the client may continue where the library does not, or answer a stream differently."""
     problem = str(reference.problem or "")
     if frame.kind in (HEADERS, CONTINUATION) and any(word in problem.lower() for word in FIELD_PROBLEMS):
         return "the fields of a block are read when they are asked for"
@@ -208,7 +208,7 @@ def may_accept(frame: Frame, reference: Reference, client: Client) -> str:
 
 
 def may_refuse(frame: Frame, client: Client) -> str:
-    """Why the client may close the connection where the library does not."""
+    """Return why the client may close the connection where the library does not."""
     if frame.kind == RST_STREAM and any("never opened" in problem for problem in client.problems):
         return "the library takes resets of idle streams, against RFC 9113 §5.1"
     if frame.kind == PUSH_PROMISE and not frame.flags & END_HEADERS:

@@ -24,7 +24,7 @@ NOT_LISTED = {
 
 
 def without_absent(value: Any) -> Any:
-    """What is left when absent, empty and null are the same, and managed fields are not looked at."""
+    """Return an object without managed fields, and without empty and null values."""
     if isinstance(value, dict):
         kept = {k: without_absent(v) for k, v in value.items() if k != "managedFields"}
         return {k: v for k, v in kept.items() if v not in (None, {}, [])}

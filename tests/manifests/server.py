@@ -1,4 +1,4 @@
-"""What the tests of manifests ask of the real API server: strict field validation, and the warnings it gives."""
+"""Requests to the real API server for the tests of manifests: strict field validation, and its warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot become a CRD is refused with the class, the field, the file and the line."""
+"""Errors of declarations that cannot become a CRD name the class, the field, the file and the line."""
 
 from __future__ import annotations
 

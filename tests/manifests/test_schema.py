@@ -1,4 +1,4 @@
-"""What the types say, as a schema: the parts that a single sample cannot show."""
+"""The schemas of types: the parts that a single sample cannot show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator ships, and the operator's Pods on the node: processes, logs, times."""
+"""The installation of an operator, and its Pods on the node: processes, logs, times."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _CHANGES_INTERVAL_SECONDS = 0.2
 _BESIDE_THE_LEASE = ("leases", "events", "tokenreviews", "subjectaccessreviews")
-"""What a replica that does not lead may write."""
+"""The resources that a replica without leadership may write."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a controller may read, and how lists by labels find without scanning."""
+"""The reads of a controller, and lists by labels without a scan."""
 
 import json
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Where a `Context` reads when no namespace is named."""
+"""The namespace of a `Context`'s reads that name none."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What controllers such as Kubernetes' own need: indexes, mappers that look around, objects that are being deleted."""
+"""The needs of controllers such as Kubernetes' own: indexes, mappers that read, objects that are being deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconcile waits for before it starts: nothing that its reads could not miss."""
+"""A reconcile starts only after the sync of all kinds that it reads."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What stands between the client and the wire: the gate, dry runs, spans."""
+"""The layers between the client and its transport: the gate, dry runs, spans."""
 
 import asyncio
 import random

@@ -44,7 +44,7 @@ def tree(root: Path) -> dict[str, bytes]:
 
 
 def lint(root: Path) -> str:
-    """What ruff has to say, or nothing."""
+    """Return the output of ruff; empty without findings."""
     said = ""
     for words in (["check"], ["format", "--check"]):
         done = subprocess.run(
@@ -55,7 +55,7 @@ def lint(root: Path) -> str:
 
 
 def broken(root: Path, package: str = EMPTY.package) -> str:
-    """Why the operator cannot be imported, or manifests cannot be made of it; or nothing."""
+    """Return the error of the import of the operator or of its manifests; empty without one."""
     code = f"from steersman.manifests import config_files; from {package} import operator; config_files(operator)"
     done = subprocess.run(
         [sys.executable, "-B", "-W", "error", "-c", code], cwd=root, capture_output=True, text=True, timeout=60

@@ -1,4 +1,4 @@
-"""What may be wished for, as pure functions from project to project."""
+"""The operations of the scaffold as pure functions from project to project."""
 
 import pytest
 from hypothesis import given

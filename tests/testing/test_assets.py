@@ -21,7 +21,7 @@ from steersman.testing.controlplane.assets import AssetsError, Release
 
 @dataclass
 class Site:
-    """What the server serves: path to body; `cut` paths break off half-way, `moved` ones redirect."""
+    """The served bodies by path; responses of `cut` paths end half-way, those of `moved` paths redirect."""
 
     url: str = ""
     bodies: dict[str, bytes] = field(default_factory=dict)

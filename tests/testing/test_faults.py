@@ -86,7 +86,7 @@ async def test_answers_come_late(cluster: Cluster, client: Client, faults: Fault
 
 @asynccontextmanager
 async def watch(client: Client, cluster: Cluster) -> AsyncIterator[AsyncIterator[bytes]]:
-    """What a watch that is open brings from now on."""
+    """Yield the further events of an open watch."""
     path = f"/api/v1/namespaces/{cluster.namespace}/configmaps"
     version = (await client.list(ConfigMap, namespace=cluster.namespace)).resource_version
     async with client.raw.stream("GET", path, query=(("watch", "true"), ("resourceVersion", version))) as answer:

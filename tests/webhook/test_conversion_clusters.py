@@ -269,7 +269,7 @@ class TestMigration:
 
 
 def test_a_handler_gets_labels_and_annotations_through(server, cluster, operator):
-    """What one version cannot say it may keep in an annotation."""
+    """A conversion may keep the fields that one version lacks in an annotation."""
     app = Operator("keepers")
 
     @app.converter

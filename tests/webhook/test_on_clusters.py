@@ -63,7 +63,7 @@ def create(cluster, path, body, query=""):
 
 
 def asked(cluster, act, **options):
-    """What `await act(client)` answers, as the administrator."""
+    """Return the result of `await act(client)` as the administrator."""
 
     async def go():
         async with cluster.client(**options) as client:

@@ -37,7 +37,7 @@ TERMS = CertificateLifetimes(
     skew=timedelta(minutes=5),
 )
 LATE = timedelta(minutes=9)
-"""How late replicas and API servers learn of a change, at most; less than the settling time."""
+"""The longest delay until replicas and API servers see a change; less than the settling time."""
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Rotation(RuleBasedStateMachine):
         replica.serving = (state.serving.issuer, self.model.time)
 
     def _known(self, bundles):
-        """What API servers may believe a configuration carries: all that it has carried in the last minutes."""
+        """Return the configurations that API servers may have cached: all of the last minutes."""
         known = [bundle for when, bundle in bundles if self.model.time - when <= LATE]
         before = [bundle for when, bundle in bundles if self.model.time - when > LATE]
         return [*before[-1:], *known]

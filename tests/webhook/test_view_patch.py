@@ -56,7 +56,7 @@ def machines(draw: Any) -> dict[str, Any]:
 
 @st.composite
 def changed(draw: Any, machine: Machine) -> Machine:
-    """What a handler may make of it."""
+    """A change that a handler may make."""
     parts = [
         replace(p, size=draw(st.integers(0, 9))) if draw(st.booleans()) else p
         for p in draw(st.permutations(machine.spec.parts))

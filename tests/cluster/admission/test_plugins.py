@@ -1,4 +1,4 @@
-"""What the built-in plug-ins do to Pods, claims and namespaced writes."""
+"""The effects of the built-in plug-ins on Pods, claims and namespaced writes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the API server answers about the past, as the hours pass."""
+"""Responses of the API server about past revisions, as time passes."""
 
 import json
 from typing import Any

@@ -94,7 +94,7 @@ async def eventually(condition: Callable[[], Any]) -> None:
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What a Pod's port answers: the same in capitals; ends with its client."""
+    """Answers on a Pod's port with the request in capitals; ends with its client."""
     with suppress(ConnectionError):
         while data := await reader.read(65536):
             writer.write(data.upper())

@@ -1,4 +1,4 @@
-"""What expressions cost when they run, and where they are stopped."""
+"""The cost of expressions at run time, and the limit at which they are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `record` asks a real API server, and `test_recorded` asks the strategies: the same requests, in this order.
+"""The requests that `record` sends to a real API server and `test_recorded` to the strategies, in this order.
 
 A `PUT` is the stored object, changed by a JSON merge patch, so that it contains the rest of the object.
 """

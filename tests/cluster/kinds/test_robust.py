@@ -1,4 +1,4 @@
-"""Whatever JSON of the right types comes in: every built-in kind answers, and never raises anything but an APIError."""
+"""Every built-in kind processes any JSON of the right types, and raises nothing but APIError."""
 
 import base64
 import copy

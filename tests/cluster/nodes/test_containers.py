@@ -1,4 +1,4 @@
-"""What a container sees and gets on a process node: environment, programs, root directory; in every mode."""
+"""The environment, programs and root directory of a container on a process node, in every mode."""
 
 import asyncio
 import os

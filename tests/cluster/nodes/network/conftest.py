@@ -19,7 +19,7 @@ from .web import PROGRAM, Pods
 
 @cache
 def unavailable() -> str:
-    """Why this machine has no network namespaces for Pods; empty where it has."""
+    """Return why this machine has no network namespaces for Pods; empty if it has."""
 
     async def attempt() -> None:
         await (await start_network()).close()
