@@ -139,9 +139,9 @@ class Installed:
         return datetime.fromisoformat((self.lease() or {})["acquireTime"]).timestamp()
 
     def log(self) -> list[dict[str, Any]]:
-        """Return the log lines of all its Pods; a line that is not JSON fails the test."""
+        """Return the log lines of all its Pods that have started; a line that is not JSON fails the test."""
         lines: list[dict[str, Any]] = []
-        for pod in self.pods():
+        for pod in filter(_has_started, self.pods()):
             text = self.node.kubectl("logs", f"--namespace={self.namespace}", pod["metadata"]["name"])
             lines += [json.loads(line) for line in text.splitlines()]
         return lines
@@ -191,6 +191,12 @@ def check_rights(status: Mapping[str, str]) -> None:
     assert status["Seccomp"] == "2"
     assert int(status["CapEff"], 16) == 0
     assert int(status["CapBnd"], 16) == 0
+
+
+def _has_started(pod: dict[str, Any]) -> bool:
+    """Whether the container has run: the others have no log."""
+    statuses = pod["status"].get("containerStatuses", ())
+    return any("waiting" not in one["state"] or one["restartCount"] for one in statuses)
 
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:
