@@ -75,7 +75,7 @@ async def test_an_update_of_brokers_survives_crashes_lost_answers_and_conflicts(
 @pytest.mark.slow
 @explored(
     long=True,
-    budget="150s",
+    budget="300s",
     stabilization=30.0,
     mask=("observedGeneration", "epoch", "master"),
     perturb=("lag", "miss"),
