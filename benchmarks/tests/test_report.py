@@ -267,7 +267,7 @@ def test_report_and_readme_lead_with_the_real_server(tmp_path: Path, monkeypatch
         "## In the image, on a real node",
         "## Bars with the stub server",
     ]
-    assert "| HelloApp: resident memory of the idle operator |" in report
+    assert "| image | container start to leader |" in report
 
 
 @pytest.mark.slow

@@ -130,11 +130,11 @@ def test_without_config_crd_the_definitions_are_made_from_the_operator_and_made_
     eventually(lambda: output.says("could be made from boats_app:operator: boats_app cannot be read"), "the error")
     (shell.home / "boats_app.py").write_text(app)
     eventually(lambda: output.says("second seen"), "the new operator works")
+    eventually(lambda: output.says("boats.example.com configured"), "the new definition is in the cluster")
     version = json.loads(crd_of(shell.clusters()["dev"]["kubeconfig"]))["spec"]["versions"][0]
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     assert output.says("boats.example.com created")
-    assert output.says("boats.example.com configured")
     assert set(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]) == {"length", "sail"}
     assert "Traceback" not in output.end()
     assert list(shell.scratch.iterdir()) == []
