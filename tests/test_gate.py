@@ -45,7 +45,8 @@ def project(tmp_path):
 
 
 def gate(project, forgive, *words):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "FORGIVE"))}
+    removed = ("PYTEST_", "FORGIVE", "PROJECTS")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
     return subprocess.run(
         ["bash", "hack/tests.sh", *words],
