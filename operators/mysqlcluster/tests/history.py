@@ -179,7 +179,8 @@ class Loop:
                 await asyncio.sleep(min(decision.after, 0.2))
 
     async def observe(self) -> Observation:
-        names, primary = self.policy.members, self.stored.primary
+        names = tuple(dict.fromkeys((*self.policy.members, *self.stored.quorum.members)))
+        primary = self.stored.primary
         found: dict[str, MemberState] = {}
         for group in ([name for name in names if name != primary], [name for name in names if name == primary]):
             found |= dict(zip(group, await asyncio.gather(*map(self.client.state, group)), strict=True))

@@ -125,7 +125,8 @@ class SimulatedServers:
                 self.start(member.name)
                 return replace(self.members[member.name], restart_required=())
             case ConfirmComplete():
-                return replace(member, complete=True)
+                holds = member.received.contains(GtidSet.parse(action.received))
+                return replace(member, complete=member.complete or holds)
             case _:
                 return member
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from steersman.k8s.events_v1 import Event
 from steersman.testing import simulated
 
-from mysqlcluster.actions import Fence, SetAckCount
+from mysqlcluster.actions import ConfirmComplete, Fence, SetAckCount
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, Quorum, Step, Transition, decide
 from mysqlcluster.observation import MemberState, Observation, Role, unreachable
@@ -165,6 +165,15 @@ def test_acknowledgements_return_with_the_replicas():
     follows = replace(back, epoch=4)
     raised = watch(True, decision.store, primary(acks=0), follows, unreachable("db-2"))
     assert raised.actions == (SetAckCount(member="db-0", epoch=4, ack_count=1),)
+
+
+@pytest.mark.parametrize(("received", "asked"), [(19_990, True), (5, False)])
+def test_a_restarted_replica_is_asked_whether_it_is_complete_although_writes_go_on(received: int, asked: bool):
+    busy = replace(primary(), executed=gtids(20_000))
+    restarted = replace(replica("db-1", executed=received, received=received), complete=False, io_running=True)
+    decision = watch(False, HEALTHY, busy, restarted, replace(replica("db-2"), io_running=True))
+    confirm = ConfirmComplete(member="db-1", epoch=3, received=str(busy.executed))
+    assert (confirm in decision.actions) is asked
 
 
 @simulated(seed=21)

@@ -35,6 +35,12 @@ from mysqlcluster.observation import MemberState, Observation, Role
 __all__ = ["repoint", "watch"]
 
 IDLE_SECONDS = 2.0
+MAX_MISSING_TRANSACTIONS = 10_000
+"""A replica that lacks at most so many transactions is asked whether it is complete.
+
+The primary is observed after the replicas, so that under constant writes each replica lacks the latest transactions in
+every observation. The agent refuses as long as transactions of the observation are missing.
+"""
 DIVERGENCE_ERRORS = frozenset({"1007", "1008", "1032", "1050", "1051", "1062", "1146", "1236", "1396"})
 """Error numbers for rows, tables, databases or accounts that exist or are missing on the replica alone, and for binary
 logs that the source no longer has."""
@@ -151,7 +157,8 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
             port=policy.port,
             acknowledge=acknowledge,
         )
-    if not member.complete and member.received.contains(primary.executed):
+    missing = primary.executed.subtract(member.received)
+    if not member.complete and missing.count <= MAX_MISSING_TRANSACTIONS:
         return ConfirmComplete(member=member.name, epoch=state.epoch, received=str(primary.executed))
     return None
 
