@@ -152,6 +152,7 @@ async def test_two_operators_without_an_election_fail_over_once(three: Members):
 # Changes of the size.
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("server", ENGINES)
 async def test_faults_while_the_size_changes_lose_no_write(server: str, tmp_path: Path):
     """The faults of a seed hit a cluster that grows to four members, shrinks to three, and grows again."""
