@@ -49,7 +49,7 @@ else
   suite . -n 2 --dist loadfile "$@"
   for project in ${PROJECTS-operators/*/ examples/*/}; do
     workers=()
-    # Its servers wait more than they compute: two tests at a time take half as long.
+    # Its tests mostly wait for their servers, so two run at a time.
     [ "$project" != operators/mysqlcluster/ ] || workers=(-n 2 --dist loadfile)
     suite "$project" ${workers[@]+"${workers[@]}"} "$@"
   done

@@ -270,6 +270,14 @@ def test_report_and_readme_lead_with_the_real_server(tmp_path: Path, monkeypatch
     assert "| image | container start to leader |" in report
 
 
+def test_a_report_without_the_study_of_the_image_has_the_rows_of_the_real_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(written, "_kept", lambda *_: None)
+    report = "\n".join(written._image(tmp_path, {}))
+    assert "| HelloApp: resident memory of the idle operator |" in report
+
+
 @pytest.mark.slow
 def test_a_study_whose_peers_are_all_ours_has_a_column_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""The storage of the images: a killed build leaves nothing on the host, and what nobody uses is deleted."""
+"""The storage of the images: a killed build leaves nothing on the host, and unused images are deleted."""
 
 import json
 import os

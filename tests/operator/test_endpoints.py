@@ -1,4 +1,4 @@
-"""Metrics over TLS: certificates that change, and readers whose permission is reviewed from time to time."""
+"""Metrics over TLS: certificates that change, and permissions of readers that are reviewed again after an interval."""
 
 import asyncio
 import ssl

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rocketmq.remoting import BrokerAdmin
+from rocketmq.remoting import BrokerAdmin, SubscriptionGroup, TopicConfig
 
-__all__ = ["SYSTEM_GROUPS", "Copied", "copy_groups", "copy_topics", "has_copies", "is_system_topic"]
+__all__ = ["SYSTEM_GROUPS", "Copied", "copy_groups", "copy_topics", "is_system_topic", "read_copies"]
 
 SYSTEM_TOPICS = frozenset(
     {
@@ -58,16 +58,15 @@ async def copy_topics(source: BrokerAdmin, target: BrokerAdmin) -> Copied:
     return Copied(frozenset(topics), groups)
 
 
-async def has_copies(master: BrokerAdmin, replica: BrokerAdmin, copied: Copied) -> bool:
-    """Return whether a replica has the topics and subscription groups that were copied to its master.
+async def read_copies(
+    broker: BrokerAdmin, copied: Copied
+) -> tuple[dict[str, TopicConfig | None], dict[str, SubscriptionGroup | None]]:
+    """Return those of a broker's topics and subscription groups that were copied, by name; `None` for a missing one.
 
     Replicas read them from their master every 10 seconds. A replica that becomes the master before lacks them.
     """
-    topics, own_topics = await master.topic_configs(), await replica.topic_configs()
-    if any(topics.get(name) != own_topics.get(name) for name in copied.topics):
-        return False
-    groups, own_groups = await master.subscription_groups(), await replica.subscription_groups()
-    return all(groups.get(name) == own_groups.get(name) for name in copied.groups)
+    topics, groups = await broker.topic_configs(), await broker.subscription_groups()
+    return {name: topics.get(name) for name in copied.topics}, {name: groups.get(name) for name in copied.groups}
 
 
 async def copy_groups(source: BrokerAdmin, target: BrokerAdmin) -> frozenset[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Generator
 from pathlib import Path
 
 import msgspec
 
+from mysqlcluster.agent.reserve import opened
 from mysqlcluster.observation import Role
 
 __all__ = ["RESERVED_BYTES", "Record", "load_record", "reserve_of", "save_record"]
@@ -69,7 +69,7 @@ def save_record(file: Path, record: Record) -> None:
         OSError: The record is not stored; the previous one is still valid.
     """
     reserve, content = reserve_of(file), msgspec.json.encode(record).ljust(RESERVED_BYTES)
-    with _opened(reserve) as descriptor:
+    with opened(reserve) as descriptor:
         if os.pwrite(descriptor, content, 0) < len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(reserve))
         os.fsync(descriptor)
@@ -80,15 +80,5 @@ def save_record(file: Path, record: Record) -> None:
     finally:
         os.close(directory)
     # The record is stored. Without a reserve the next one needs free space.
-    with contextlib.suppress(OSError), _opened(reserve) as descriptor:
+    with contextlib.suppress(OSError), opened(reserve) as descriptor:
         os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
-
-
-@contextlib.contextmanager
-def _opened(file: Path) -> Generator[int]:
-    """Open a file for writing, with its content; a missing file is created."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 from steersman.logs import get_logger
 
-__all__ = ["RESERVED_BYTES", "SpaceReserve"]
+__all__ = ["RESERVED_BYTES", "SpaceReserve", "opened"]
 
 _log = get_logger("mysqlcluster.agent")
 
@@ -33,13 +34,11 @@ class SpaceReserve:
         """Allocate the space, if the file is missing and the volume has much more free space."""
         if self._file.exists() or self._free_bytes() < MIN_FREE_FACTOR * RESERVED_BYTES:
             return
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600)
-        try:
-            os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
-        except OSError:
-            self._file.unlink()
-        finally:
-            os.close(descriptor)
+        with opened(self._file) as descriptor:
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
+            except OSError:
+                self._file.unlink()
 
     def release_if_full(self) -> None:
         """Delete the file if the volume has less free space than the reserve."""
@@ -52,3 +51,13 @@ class SpaceReserve:
     def _free_bytes(self) -> int:
         usage = os.statvfs(self._file.parent)
         return usage.f_bavail * usage.f_frsize
+
+
+@contextlib.contextmanager
+def opened(file: Path) -> Generator[int]:
+    """Open a private file for writing, with its content; a missing file is created."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -160,7 +160,7 @@ def _to_fence(state: ClusterState, transition: Transition, seen: Observation) ->
 
 
 def _silent(state: ClusterState, transition: Transition, seen: Observation) -> list[MemberState]:
-    """Return the members of the quorum whose agent answers and whose server does not, without the source."""
+    """Return the members of the quorum, without the source, with an agent that answers and a server that does not."""
     members = seen.select(state.quorum.members)
     return [each for each in members if each.name != transition.source and each.reachable and not each.server_up]
 

@@ -157,8 +157,7 @@ def _next_action(policy: Policy, state: ClusterState, primary: MemberState, memb
             port=policy.port,
             acknowledge=acknowledge,
         )
-    missing = primary.executed.subtract(member.received)
-    if not member.complete and missing.count <= MAX_MISSING_TRANSACTIONS:
+    if not member.complete and primary.executed.subtract(member.received).count <= MAX_MISSING_TRANSACTIONS:
         return ConfirmComplete(member=member.name, epoch=state.epoch, received=str(primary.executed))
     return None
 

@@ -14,7 +14,7 @@ from rocketmq.brokers.names import Member, group_name, host, labels_for, members
 from rocketmq.brokers.plan import ApplyMember, Configure, CopyTo, HandOver, RemoveGroup, RemoveMember, Step
 from rocketmq.brokers.settings import Endpoints, is_applied
 from rocketmq.remoting import RemotingError
-from rocketmq.topics import copy_topics, has_copies
+from rocketmq.topics import copy_topics, read_copies
 
 __all__ = ["Effects", "broker_address"]
 
@@ -33,7 +33,7 @@ class Effects:
         self._servers = servers
         self._endpoints = endpoints
         self.joined: set[int] = set()
-        """The groups whose members all have the topics of the others."""
+        """The groups of which each member has the topics of the other groups."""
         self.waiting = ""
         """The condition that a group waits for before it joins."""
 
@@ -88,11 +88,12 @@ class Effects:
         addresses = broker_address(self._broker, source), broker_address(self._broker, target)
         async with self._servers.broker(addresses[0]) as old, self._servers.broker(addresses[1]) as new:
             copied = await copy_topics(old, new)
+            of_master = await read_copies(new, copied)
             for member in members_of(self._broker, group):
                 if member == target:
                     continue
                 async with self._servers.broker(broker_address(self._broker, member)) as replica:
-                    if not await has_copies(new, replica, copied):
+                    if await read_copies(replica, copied) != of_master:
                         pod = member.pod(self._broker.metadata.name)
                         self.waiting = f"group {group} joins when {pod} has copied the topics of its master"
                         return

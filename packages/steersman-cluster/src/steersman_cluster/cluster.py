@@ -275,9 +275,7 @@ class DevCluster:
                     "ca_bundle": self.authority.cert_pem.decode(),
                     "sign": self.server.auth.tokens.legacy,
                 },
-                "volumes": {"root": str(self._node_data / "volumes"), "local": True}
-                if self._node_data is not None
-                else {},
+                "volumes": {"directory": self._node_data and self._node_data / "volumes"},
             },
         )
 

@@ -82,7 +82,7 @@ class _HandshakeProtocol(asyncio.BufferedProtocol):
         except (ssl.SSLError, ValueError) as problem:
             handshake_done = False
             if not self.done.done():
-                self.done.set_exception(problem.with_traceback(None))  # whose frames refer to this object
+                self.done.set_exception(problem.with_traceback(None))  # its frames refer to this object
         if records := tls.to_send():
             self._transport.write(records)
         if handshake_done:

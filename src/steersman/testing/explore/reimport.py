@@ -52,4 +52,4 @@ def _restore(before: Mapping[str, ModuleType], package: str) -> None:
 
 def _modules_of(package: str) -> list[str]:
     below = f"{package}."
-    return [key for key in sys.modules if key == package or key.startswith(below)]
+    return [key for key in list(sys.modules) if key == package or key.startswith(below)]

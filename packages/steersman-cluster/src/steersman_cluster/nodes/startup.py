@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,21 +109,22 @@ async def start(
 
     The names are `node-1`, `node-2`, … unless `names` is given. `defaults` is for simulated nodes. Process nodes
     use `images` (the file that maps images to local commands), `stores` (directories of imported images),
-    `data` (the directory of volumes and logs; deleted with the nodes unless `keep`, as the temporary one that is used
-    without it), `server` (the values of `KUBERNETES_SERVICE_HOST` and `_PORT` in Pods),
-    `mode` (default: the best one that works) and `network` (a network of namespaces that the caller closes; without it
-    all Pods share the network of this machine). `events=False` writes no Events. Raises `ValueError` for another kind,
-    and the errors of the client.
+    `data` (the directory of volumes and logs, which they need; deleted with the nodes unless `keep`), `server` (the
+    values of `KUBERNETES_SERVICE_HOST` and `_PORT` in Pods), `mode` (default: the best one that works) and `network` (a
+    network of namespaces that the caller closes; without it all Pods share the network of this machine).
+    `events=False` writes no Events. Raises `ValueError` for another kind and for process nodes without `data`, and the
+    errors of the client.
     """
     every = names or tuple(f"{prefix}{number}" for number in range(first, first + count))
     if kind == "simulated":
         return await _simulated(client, every, capacity, labels or {}, defaults or Defaults(), now, events=events)
     if kind == "process":
         found = Images(images, [ImageStore(store) for store in stores])
-        home = data or Path(tempfile.mkdtemp(prefix="steersman-node-"))
-        temporary = None if data is not None and keep else home
+        if data is None:
+            raise ValueError("process nodes need a directory: pass data")
+        temporary = None if keep else data
         return await _process(
-            client, every, capacity, labels or {}, found, home, temporary, server, now, mode, network, events=events
+            client, every, capacity, labels or {}, found, data, temporary, server, now, mode, network, events=events
         )
     raise ValueError(f"no such kind of node: {kind}; there are simulated and process")
 

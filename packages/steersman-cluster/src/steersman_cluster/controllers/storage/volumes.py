@@ -1,6 +1,6 @@
 """PersistentVolumeClaims and PersistentVolumes: binding, provisioning of local directories, reclaiming, protection.
 
-A claim is bound to a volume that fits; where its class is ours, a directory below `root` becomes a volume for it.
+A claim is bound to a volume that fits; where its class is ours, a directory becomes a volume for it.
 Claims in use and volumes that are bound are kept by their finalizers until they are free.
 """
 
@@ -30,6 +30,8 @@ from steersman_cluster.controllers.storage.claims import (
 __all__ = ["PROVISIONER", "register"]
 
 PROVISIONER = "steersman.dev/local"
+_UNUSED_DIRECTORY = Path("/var/lib/steersman/volumes")
+"""The directory in the paths of volumes of simulated nodes."""
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
@@ -40,20 +42,19 @@ _VOLUME_PROTECTION = "kubernetes.io/pv-protection"
 def register(
     operator: Operator,
     *,
-    root: str = "/var/lib/steersman/volumes",
-    local: bool = False,
+    directory: Path | None = None,
     default_class: str = "standard",
 ) -> None:
     """Declare the controllers.
 
     Args:
         operator: The operator that gets the controllers.
-        root: The directory below which volumes are directories, which the kubelet creates.
-        local: Whether the directories are on this machine: that of a volume with the policy Delete is deleted with it.
+        directory: The directory of this machine below which volumes are directories, which the kubelet creates; that of
+            a volume with the policy Delete is deleted with it. Without it the volumes have paths that no node uses.
         default_class: The StorageClass that is created at the start if it is missing; none if empty.
     """
-    binder = Binder(Path(root))
-    reclaimer = Reclaimer(Path(root) if local else None)
+    binder = Binder(directory or _UNUSED_DIRECTORY)
+    reclaimer = Reclaimer(directory)
 
     async def make_class(ctx: Context) -> None:
         if default_class and await ctx.fetch(StorageClass, default_class) is None:
@@ -117,8 +118,8 @@ def phase(obj: Any) -> str:
 class Binder:
     """Brings claims and volumes together."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     async def claim(self, claim: PersistentVolumeClaim, ctx: Context) -> None:
         """Protect, bind or provision for one claim."""
@@ -189,7 +190,7 @@ class Binder:
                 access_modes=claim.spec.access_modes,
                 capacity={"storage": claim.spec.resources.requests["storage"]},
                 claim_ref=_reference(claim),
-                host_path=HostPathVolumeSource(path=str(self._root / name), type="DirectoryOrCreate"),
+                host_path=HostPathVolumeSource(path=str(self._directory / name), type="DirectoryOrCreate"),
                 persistent_volume_reclaim_policy=storage.reclaim_policy or "Delete",
                 storage_class_name=storage.metadata.name,
                 volume_mode=claim.spec.volume_mode,
@@ -244,11 +245,11 @@ class Reclaimer:
     """Sets the phase of volumes, and applies their reclaim policy after their claims are deleted.
 
     Args:
-        root: The directory of this machine that contains the volumes' directories; no directory is deleted if `None`.
+        directory: The directory of this machine that contains those of the volumes; none is deleted if `None`.
     """
 
-    def __init__(self, root: Path | None) -> None:
-        self._root = root
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
 
     async def volume(self, volume: PersistentVolume, ctx: Context) -> None:
         """Reconcile one volume."""
@@ -277,10 +278,10 @@ class Reclaimer:
 
     async def _delete_directory(self, volume: PersistentVolume) -> None:
         """Delete the directory of a volume that the binder has provisioned; a user's `hostPath` stays."""
-        source = volume.spec.host_path
-        if self._root is None or source is None or volume.metadata.annotations.get(_PROVISIONED) != PROVISIONER:
+        parent, source = self._directory, volume.spec.host_path
+        if parent is None or source is None or volume.metadata.annotations.get(_PROVISIONED) != PROVISIONER:
             return
-        directory = self._root / volume.metadata.name
+        directory = parent / volume.metadata.name
         if source.path == str(directory):
             await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 

@@ -93,7 +93,7 @@ async def _patch_owners(ctx: Context, obj: Any, references: list[Any]) -> Any:
 
 
 def watch_orphans(child: type[Any], owner: type[Any]) -> Watch:
-    """Return a watch on objects without a controller, whose change concerns the owners that might adopt them.
+    """Return a watch on objects without a controller; a change reconciles the owners that might adopt them.
 
     Args:
         child: The kind of the orphans.

@@ -87,7 +87,7 @@ class Rollout:
         self.new = new_set_of(d, sets)
         self.status: DeploymentStatus = d.status
         self.estimates = False
-        """Whether this was a step of a rollout, whose progress the status reports."""
+        """Whether this was a step of a rollout, so that the status reports its progress."""
 
     @property
     def old(self) -> list[ReplicaSet]:
