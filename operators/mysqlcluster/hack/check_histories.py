@@ -2,6 +2,7 @@
 
     python hack/check_histories.py --seeds 100            seeds 0 to 99 on MariaDB, in docs/reports/histories-mariadb.json
     python hack/check_histories.py mysql --seeds 100      the same on MySQL
+    python hack/check_histories.py --jobs 4               four seeds at the same time, on servers of their own
     python hack/check_histories.py --render               writes only docs/histories.md, from the reports
 
 The report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import math
 import os
@@ -21,7 +23,8 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -106,7 +109,9 @@ def _unhealed(run: dict[str, Any]) -> str:
     return textwrap.fill(f"Seed {run['seed']} did not heal ({faults}).", 120) + "\n"
 
 
-def run(flavor: str, seeds: Sequence[int], note: str, *, again: bool = False, minutes: float = math.inf) -> bool:
+def run(
+    flavor: str, seeds: Sequence[int], note: str, *, again: bool = False, minutes: float = math.inf, jobs: int = 1
+) -> bool:
     """Run the seeds that the report lacks, and return whether all healed and no history has a problem.
 
     Args:
@@ -115,20 +120,17 @@ def run(flavor: str, seeds: Sequence[int], note: str, *, again: bool = False, mi
         note: What the times of the results depend on.
         again: Whether seeds that the report has run again.
         minutes: Time after which no further seed begins.
+        jobs: The number of seeds that run at the same time, each in a process of its own.
     """
     report = read_report(flavor)
     if again:
         report["runs"] = [each for each in report["runs"] if each["seed"] not in seeds]
         _write(flavor, report)
     runs: dict[int, dict[str, Any]] = {each["seed"]: each for each in report["runs"]}
-    deadline = time.monotonic() + 60 * minutes
-    for seed in seeds:
+    lacking = [seed for seed in seeds if seed not in runs or runs[seed]["unhealed"]]
+    for found in _results(flavor, lacking, time.monotonic() + 60 * minutes, jobs):
+        seed = found["seed"]
         before = runs.get(seed)
-        if before is not None and not before["unhealed"]:
-            continue
-        if time.monotonic() > deadline:
-            break
-        found = asyncio.run(_history(SERVERS[flavor], seed))
         facts = {"date": datetime.now(UTC).date().isoformat(), "cores": os.cpu_count(), "note": note}
         repeated = before["repeated"] + 1 if before is not None else 0
         runs[seed] = found | facts | {"repeated": repeated}
@@ -144,6 +146,24 @@ def _write(flavor: str, report: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(report, indent=1) + "\n")
     PAGE.write_text(render(map(read_report, SERVERS)))
+
+
+def _results(flavor: str, seeds: Sequence[int], deadline: float, jobs: int) -> Iterator[dict[str, Any]]:
+    """Yield the result of each seed as it ends; no seed begins after the deadline, a time of the monotonic clock."""
+    waiting = itertools.takewhile(lambda _: time.monotonic() <= deadline, seeds)
+    if jobs == 1:
+        yield from (_result(flavor, seed) for seed in waiting)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        running = {pool.submit(_result, flavor, seed) for seed in itertools.islice(waiting, jobs)}
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            running |= {pool.submit(_result, flavor, seed) for seed in itertools.islice(waiting, len(ended))}
+            yield from (each.result() for each in ended)
+
+
+def _result(flavor: str, seed: int) -> dict[str, Any]:
+    return asyncio.run(_history(SERVERS[flavor], seed))
 
 
 async def _history(server: str, seed: int) -> dict[str, Any]:
@@ -175,13 +195,21 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--again", action="store_true", help="run also the seeds that the report has")
     parser.add_argument("--minutes", type=float, default=math.inf, help="time after which no further seed begins")
+    parser.add_argument("--jobs", type=int, default=1, help="how many seeds run at the same time")
     parser.add_argument("--note", default="", help="a remark about the machine, for the report")
     parser.add_argument("--render", action="store_true", help="only write the page again")
     arguments = parser.parse_args()
     sound = True
     if not arguments.render:
         seeds = range(arguments.first, arguments.first + arguments.seeds)
-        sound = run(arguments.flavor, seeds, arguments.note, again=arguments.again, minutes=arguments.minutes)
+        sound = run(
+            arguments.flavor,
+            seeds,
+            arguments.note,
+            again=arguments.again,
+            minutes=arguments.minutes,
+            jobs=arguments.jobs,
+        )
     PAGE.write_text(render(map(read_report, SERVERS)))
     if not sound:
         sys.exit("a history has a problem, or a cluster did not heal: see docs/histories.md")

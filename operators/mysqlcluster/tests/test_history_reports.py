@@ -99,3 +99,11 @@ def test_seeds_run_again_on_demand_and_the_results_of_other_seeds_stay(fake: Fak
 def test_no_seed_begins_after_the_time_of_a_run(fake: FakeHistories):
     assert histories.run("mariadb", range(3), "", minutes=-1)
     assert fake.ran == []
+
+
+def test_seeds_that_run_at_the_same_time_are_all_in_the_report(fake: FakeHistories):
+    fake.unhealed = {3}
+    assert not histories.run("mariadb", range(5), "", jobs=2)
+    assert [each["seed"] for each in histories.read_report("mariadb")["runs"]] == [0, 1, 2, 3, 4]
+    assert "4 seeds, 407 acknowledged writes, 0 with a problem." in histories.PAGE.read_text()
+    assert fake.ran == [], "each seed runs in a process of its own"
