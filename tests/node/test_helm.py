@@ -44,7 +44,10 @@ def helm(node: RealNode, subject: Subject, tmp_path_factory: pytest.TempPathFact
     add_volumes(node, subject.project, _VOLUMES)
     directory = tmp_path_factory.mktemp(subject.project)
     shipped = package(subject.project, directory, image, "--namespace", _namespace(subject))
-    yield Helm(node, shipped, "apps")
+    release = Helm(node, shipped, "apps")
+    yield release
+    # Webhooks that a failed test leaves would refuse the Pods of later tests.
+    release("uninstall", "--ignore-not-found")
     node.kubectl("delete", f"namespace/{_namespace(subject)}", "--ignore-not-found", timeout=120)
     for document in load_all(shipped.install.read_text()):
         if document.value["kind"] == "CustomResourceDefinition":

@@ -69,6 +69,21 @@ async def test_another_replica_takes_over_from_one_that_died(env):
     await soon(lambda: second.ca_bundle != before)
 
 
+async def test_a_replica_injects_the_bundle_at_its_start_although_a_dead_one_holds_the_lease(env):
+    """An operator whose Pod was killed is installed again: its Lease exists, and its configurations are new."""
+    (replica,) = await env.started("one")
+    replica._task.cancel()
+    spec = {"spec": {"leaseDurationSeconds": 3600}}
+    await env.client.patch(LEASE, "web-cert", MergePatch(spec), namespace=env.namespace)
+    await env.configure()
+    await env.configure(VALIDATING)
+    (second,) = await env.started("two")
+    await env.carried(second.ca_bundle)
+    await env.carried(second.ca_bundle, VALIDATING)
+    lease = await env.client.get(LEASE, "web-cert", namespace=env.namespace)
+    assert lease.body["spec"]["holderIdentity"] == "one"
+
+
 async def test_the_bundle_is_injected_into_our_own_entries_only(env):
     foreign = Authority.create("foreign").cert_pem
     await env.configure(

@@ -1,8 +1,9 @@
 """The webhooks' certificates in a cluster without cert-manager: stored in a Secret, rotated and injected by a replica.
 
-Every replica reads the Secret and uses its certificate; open connections keep their old one. One replica at a time,
-which holds a Lease, takes the steps of `rotation`. Every write has the resourceVersion that it was decided on, so that
-a replica that was suspended changes nothing. Keys are never part of a log, an Event or a repr.
+Every replica reads the Secret and uses its certificate; open connections keep their old one. At its start, it checks
+that the configurations have the CA bundle. One replica at a time, which holds a Lease, takes the steps of `rotation`.
+Every write has the resourceVersion that it was decided on, so that a replica that was suspended changes nothing. Keys
+are never part of a log, an Event or a repr.
 """
 
 from __future__ import annotations
@@ -93,6 +94,7 @@ class CertificateManager:
         # Observations with the loop's time of the first one: `(value, since)`.
         self._stored_since: tuple[str, float] = ("", 0.0)
         self._injected_since: tuple[str, float] | None = None
+        self._bundles_checked = False
         self._last_error = ""
         self._has_error = False
 
@@ -175,23 +177,26 @@ class CertificateManager:
     async def _step(self) -> float:
         """Read the state, take at most one step, and return the seconds until the next call."""
         ours = await self._acquire_lease()
+        # Every replica checks the bundles at its start, because the holder of the Lease may have been killed.
+        checks_bundles = ours or not self._bundles_checked
         # Read the configurations before the Secret: see `injection`.
-        configurations, trouble = await self._configurations() if ours else ([], None)
+        configurations, trouble = await self._configurations() if checks_bundles else ([], None)
         secret, kept, damaged = await self._read()
         if damaged is not None and (damaged.foreign or self._keys is None or not ours):
             raise damaged
         if kept is not None:
             self._adopt(kept)
-        if not ours:
-            return self._settings.poll
         wrote = False
-        if kept is not None and trouble is None:
+        if kept is not None and checks_bundles and trouble is None:
             try:
                 wrote = await self._injector.inject(configurations, kept.bundle)
+                self._bundles_checked = not wrote
             except ApiError as problem:
                 trouble = problem
         if trouble is not None:
             self._report_error(f"the CA bundle could not be injected: {trouble}")
+        if not ours:
+            return min(_MAX_START_DELAY_SECONDS, self._settings.poll) if wrote else self._settings.poll
         action = await self._decide(secret, kept, configurations if trouble is None else None)
         if isinstance(action, Wait):
             return self._until(action, wrote=wrote)
