@@ -23,6 +23,7 @@ from mysqlcluster import server_settings
 from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.engines import engine_of
+from mysqlcluster.gtid import GtidSet
 from mysqlcluster.machine import ClusterState, Policy, decide
 from mysqlcluster.observation import MemberState, Observation
 
@@ -195,20 +196,32 @@ class Loop:
             except ActionRefusedError as problem:
                 self.refused.append(str(problem))
 
-    async def until_healthy(self, seconds: float = WAIT_SECONDS) -> ClusterState:
-        """Wait until every member follows the primary and is complete, and no transition is in progress."""
+    async def until_healthy(self, seconds: float = WAIT_SECONDS, *, writing: bool = False) -> ClusterState:
+        """Wait until every member follows the primary and is complete, and no transition is in progress.
+
+        Args:
+            seconds: Time limit.
+            writing: Whether clients write meanwhile. Then members are rarely equal, and each must have executed what
+                the primary had executed in the observation before.
+        """
         seen: Observation | None = None
+        former: GtidSet | None = None
         try:
             async with asyncio.timeout(seconds):
                 while True:
                     seen = await self.observe()
-                    if self._is_healthy(seen):
-                        return self.stored
+                    primary = seen.get(self.stored.primary) if self.stored.primary else None
+                    if primary is not None and self._is_healthy(seen, primary):
+                        if all(each.executed == primary.executed for each in seen.members):
+                            return self.stored
+                        if writing and former and all(each.executed.contains(former) for each in seen.members):
+                            return self.stored
+                    former = primary.executed if primary is not None else None
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise AssertionError(f"the cluster did not heal: {self.stored}\n{seen}\n{self.notices}") from None
 
-    async def heal(self, seconds: float = WAIT_SECONDS) -> ClusterState:
+    async def heal(self, seconds: float = WAIT_SECONDS, *, writing: bool = False) -> ClusterState:
         """Wait as `until_healthy` does, and clone members with errant transactions again.
 
         A lost primary may have logged transactions that no replica acknowledged, and that were not acknowledged to
@@ -216,19 +229,20 @@ class Loop:
         makes.
         """
         self.policy = replace(self.policy, reclone=True)
-        return await self.until_healthy(seconds)
+        return await self.until_healthy(seconds, writing=writing)
 
-    def _is_healthy(self, seen: Observation) -> bool:
+    def _is_healthy(self, seen: Observation, primary: MemberState) -> bool:
         state = self.stored
-        if state.transition is not None or not state.primary or set(state.quorum.members) != set(self.policy.members):
+        if state.transition is not None or set(state.quorum.members) != set(self.policy.members):
             return False
-        primary = seen.get(state.primary)
-        replicas = [member for member in seen.members if member.name != state.primary]
         return (
             not primary.read_only
             and primary.ack_count == self.policy.acks(len(self.policy.members))
-            and all(r.follows(state.primary, state.epoch) and r.complete for r in replicas)
-            and all(r.executed == primary.executed for r in replicas)
+            and all(
+                member.follows(state.primary, state.epoch) and member.complete
+                for member in seen.members
+                if member.name != state.primary
+            )
         )
 
 
@@ -305,7 +319,7 @@ class Faults:
         operator = chance.choice(["", "killed", "second", "paused"])
         if kind == "lose_volume":
             # With one acknowledgement, the loss of a volume and of a relay log can lose the only copies of a write.
-            await self._loop.heal()
+            await self._loop.heal(writing=True)
         self.done.append(f"{kind} {victim}{f', operator {operator}' if operator else ''}")
         async with self._operator(operator):
             match kind:
@@ -326,7 +340,7 @@ class Faults:
             case _:
                 pass
         if kind == "lose_volume":
-            await self._loop.heal()
+            await self._loop.heal(writing=True)
 
     @contextlib.asynccontextmanager
     async def _operator(self, fault: str) -> AsyncGenerator[None]:

@@ -165,7 +165,7 @@ async def test_faults_while_the_size_changes_lose_no_write(server: str, tmp_path
                 loop.policy = replace(loop.policy, members=tuple(members.names[:size]))
                 await asyncio.sleep(chance.uniform(0, 3))  # the fault hits any step of the change
                 await faults.inject()
-                await loop.heal()
+                await loop.heal(writing=True)
                 assert len(loop.stored.quorum.members) == size, faults.done
                 await writers.wait_acknowledged()
             await check(loop, writers)
