@@ -36,7 +36,7 @@ from mysqlcluster.connections import HttpsAgentSource, use_agents  # noqa: E402
 from mysqlcluster.names import AGENT_PORT, ARCHIVER_PORT  # noqa: E402
 
 MEMBERS = ("shop-0", "shop-1", "shop-2")
-CLUSTER = {
+CLUSTER: dict[str, Any] = {
     "apiVersion": "database.example.com/v1alpha1",
     "kind": "MySQLCluster",
     "metadata": {"name": "shop"},
@@ -45,6 +45,8 @@ CLUSTER = {
         "flavor": "mariadb",
         "version": "10.11",
         "failover": {"detectionSeconds": 1},
+        # The lost primary may have logged a transaction that no replica acknowledged; by default the user decides.
+        "rejoin": {"errantPolicy": "Reclone"},
         "backup": {"schedule": "0 3 * * *", "target": {"pvc": {"size": "1Gi"}}},
     },
 }
@@ -142,7 +144,7 @@ def wait_healthy(
         if moved and status.get("phase") == "Running" and len(field_of(status, "quorum", "members") or ()) == 3:
             return status
         time.sleep(0.05)
-    sys.exit("the cluster did not become healthy; its status is above")
+    sys.exit(f"the cluster did not become healthy: {json.dumps(status_of(cluster).get('conditions', []))}")
 
 
 @contextlib.contextmanager
