@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "hack"))
 
 import dashboard  # noqa: E402
+import panels  # noqa: E402
 import pictures  # noqa: E402
 
 
@@ -48,18 +49,16 @@ def test_the_live_view_can_be_drawn() -> None:
 
 def test_the_picture_of_the_dashboard_has_the_panels_of_today() -> None:
     operator = load_operator("sidecarset:operator", dashboard.PROJECT)
-    panels = json.loads(dashboard_of(Package(operator, target="sidecarset:operator")))["panels"]
+    wanted = json.loads(dashboard_of(Package(operator, target="sidecarset:operator")))["panels"]
     drawn = (ROOT / "docs/images/dashboard.svg").read_text()
     titles = re.findall(r'font-weight="bold"[^>]*>([^<]+)<', drawn)
-    assert titles == [panel["title"] for panel in panels], "run `python hack/dashboard.py docs/images/dashboard.svg`"
+    assert titles == [panel["title"] for panel in wanted], "run `python hack/dashboard.py docs/images/dashboard.svg`"
 
 
 def test_a_line_of_a_panel_is_interrupted_where_there_is_no_number() -> None:
     points = ((0.0, 1.0), (10.0, math.nan), (20.0, 2.0), (30.0, 2.0))
-    panel = dashboard.Panel(
-        "Reconciles", "ops", (dashboard.Series("ok", points), dashboard.Series("none", ((0.0, 0.0),)))
-    )
-    drawn = dashboard.drawn([panel], 30.0)
+    panel = panels.Panel("Reconciles", "ops", (panels.Series("ok", points), panels.Series("none", ((0.0, 0.0),))))
+    drawn = panels.drawn([panel], 30.0)
     (line,) = re.findall(r'<path d="(M[^"]+)" fill="none"', drawn)
     assert line.count("M") == 2
     assert ">2/s<" in drawn
@@ -69,7 +68,7 @@ def test_a_line_of_a_panel_is_interrupted_where_there_is_no_number() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="needs Prometheus: apt install prometheus")
 def test_the_dashboard_shows_what_prometheus_scrapes() -> None:
-    panels = {panel.title: panel for panel in dashboard.record(15.0)}
-    assert [title for title, panel in panels.items() if not panel.series] == []
-    assert any(value > 0 for one in panels["Reconciles"].series for _, value in one.points)
-    assert any(value > 0 for one in panels["Objects in the caches"].series for _, value in one.points)
+    shown = {panel.title: panel for panel in dashboard.record(15.0)}
+    assert [title for title, panel in shown.items() if not panel.series] == []
+    assert any(value > 0 for one in shown["Reconciles"].series for _, value in one.points)
+    assert any(value > 0 for one in shown["Objects in the caches"].series for _, value in one.points)

@@ -58,7 +58,8 @@ def record(
     GAUGES.set(key, ERRANT, sum(each.confirmed for each in state.errant))
     for member in seen.members:
         GAUGES.set(key, UP, member.reachable and member.server_up, member.name)
-        GAUGES.set(key, VOLUME, member.disk_used_ratio, member.name)
+        if member.reachable:
+            GAUGES.set(key, VOLUME, member.disk_used_ratio, member.name)
         if member.role is Role.REPLICA and member.lag_seconds is not None:
             GAUGES.set(key, LAG, member.lag_seconds, member.name)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,33 @@ def test_the_metrics_of_a_cluster_and_of_a_member_go_with_them():
         sample for metric in REGISTRY.collect() for sample in metric.samples if sample.labels.get("cluster") == "gone"
     ]
     assert left == []
+
+
+def test_a_member_that_does_not_answer_has_no_used_share_of_its_volume():
+    key = Key("shop", "silent")
+    member = MemberState("silent-0", reachable=True, disk_used_ratio=0.5)
+    labels = {"namespace": "shop", "cluster": "silent", "member": "silent-0"}
+    operator_metrics.record(key, ClusterState(), Observation((member,), 0.0))
+    assert REGISTRY.get_sample_value("steersman_mysql_volume_used_ratio", labels) == 0.5
+    operator_metrics.record(key, ClusterState(), Observation((MemberState("silent-0", reachable=False),), 0.0))
+    assert REGISTRY.get_sample_value("steersman_mysql_volume_used_ratio", labels) is None
+    GAUGES.forget(key)
+
+
+@pytest.mark.parametrize("result", ["completed", "failed"])
+def test_the_number_of_ended_backups_exists_before_the_first_one(result: str):
+    """The alert MySQLBackupFailed is on the increase, which a counter that begins with 1 does not have."""
+    program = (
+        "import mysqlcluster.controllers; from steersman.metrics import REGISTRY; "
+        f"print(REGISTRY.get_sample_value('steersman_mysql_backups_total', {{'result': '{result}'}}))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=PROJECT, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "0.0", done.stderr
+
+
+def test_the_picture_of_the_dashboard_has_its_panels():
+    """`python hack/draw_dashboard.py` draws it again."""
+    picture = (PROJECT / "docs/dashboard.svg").read_text()
+    titles = re.findall(r'font-weight="bold"[^>]*>([^<]+)<', picture)
+    assert titles == [panel["title"] for panel in DASHBOARD["panels"]]
+    assert "docs/dashboard.svg" in (PROJECT / "README.md").read_text()

@@ -6,6 +6,7 @@ from prometheus_client import Counter, Gauge
 from steersman import Key
 from steersman.metrics import REGISTRY
 
+from mysqlcluster.backup.lifecycle import ENDED
 from mysqlcluster.gauges import GAUGES
 
 __all__ = ["count", "forget", "record", "record_problem"]
@@ -22,6 +23,8 @@ LAG = Gauge(
 GAPS = Gauge("steersman_mysql_binlog_archive_gaps", "Gaps of the archive.", _CLUSTER, registry=REGISTRY)
 READY = Gauge("steersman_mysql_backup_ready", "1 if the condition BackupReady is true.", _CLUSTER, registry=REGISTRY)
 BACKUPS = Counter("steersman_mysql_backups_total", "Backups that have ended.", ["result"], registry=REGISTRY)
+for _result in ENDED:
+    BACKUPS.labels(_result.lower())  # an alert on the increase needs the zero before the first backup
 
 
 def record(key: Key, age: float | None, lag: float | None, gaps: int, *, ready: bool) -> None:
