@@ -6,8 +6,8 @@
 Each seed chooses faults. Producers send numbered messages during all of them, and afterwards all messages are read. The
 report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
 seed that is already in the report runs again only with `--again`, which first removes the results of its seeds. A seed
-whose group did not heal has a problem instead of a result; it runs again, the report counts its attempts, and the next
-seed gets a new cluster.
+that did not end, such as one whose group did not heal, has a problem instead of a result. It runs again, the report
+counts its attempts, and the next seed gets a new cluster.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def render(reports: Iterable[dict[str, Any]]) -> str:
         parts.append(f"## {report['mode']}\n")
         parts.append(f"{len(runs)} seeds, {messages} acknowledged messages: {lost} lost, {disordered} out of order.")
         if repeated := sum(each.get("repeated", 0) for each in report["runs"]):
-            parts.append(f"{repeated} earlier attempts did not heal, and ran again.")
+            attempts = "earlier attempt" if repeated == 1 else "earlier attempts"
+            parts.append(f"{repeated} {attempts} did not end, and ran again.")
         parts.append(f"{_circumstances(report['runs'])}.\n")
         parts.append(
             "| seed | acknowledged | lost | out of order | duplicates | gap | faults |\n|---|---|---|---|---|---|---|"

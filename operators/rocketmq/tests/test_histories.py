@@ -198,8 +198,8 @@ def test_a_seed_whose_group_does_not_heal_is_reported_and_runs_again(histories: 
     assert check_histories.run("CONTROLLER", range(3), "")
     assert histories.clusters[2:] == [[1]]
     text = check_histories.PAGE.read_text()
-    assert "did not end" not in text
-    assert "1 earlier attempts did not heal" in text
+    assert "Seed 1 did not end" not in text
+    assert "1 earlier attempt did not end" in text
 
 
 def test_seeds_run_again_on_demand_and_the_results_of_other_seeds_stay(histories: FakeHistories):

@@ -186,9 +186,10 @@ class Workload(Client):
         while True:
             try:
                 return await self.numbers(group, queue)
-            except RemotingError:
+            except RemotingError as problem:
                 if time.monotonic() > deadline:
-                    raise
+                    text = f"{group}/{queue} cannot be read for {CONSUME_SECONDS:.0f} seconds: {problem}"
+                    raise RemotingError(text) from problem
             await asyncio.sleep(RETRY_SECONDS)
 
     async def numbers(self, group: str, queue: int) -> list[int]:
