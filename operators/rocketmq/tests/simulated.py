@@ -226,7 +226,8 @@ class _ControllerAdmin:
             ]
             in_sync = tuple(replica for each, replica in replicas if each.offset == end and self._alive(each))
             behind = tuple(replica for each, replica in replicas if replica not in in_sync)
-            found[group] = SyncState(1, master, self._servers.epochs[group], in_sync, behind)
+            master_address = f"{master}:{self._servers.brokers[master].settings['listenPort']}"
+            found[group] = SyncState(1, master_address, self._servers.epochs[group], in_sync, behind)
         return found
 
     async def elect_master(self, cluster: str, group: str, broker_id: int, now_ms: int) -> None:

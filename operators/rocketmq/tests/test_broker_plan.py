@@ -11,6 +11,7 @@ from steersman import replace as evolve
 
 from rocketmq.api.v1.broker_types import Broker, BrokerSpec, BrokerStatus, DrainStatus, GroupStatus
 from rocketmq.brokers.children import RESTART_HASH, config_map, stateful_set
+from rocketmq.brokers.elections import MIN_IN_SYNC, REFUSE_MESSAGES
 from rocketmq.brokers.names import Member, members_of
 from rocketmq.brokers.observation import GroupState, MemberState, Observation
 from rocketmq.brokers.plan import (
@@ -101,6 +102,19 @@ def test_no_member_restarts_while_another_is_not_in_sync(trouble):
     found = plan(of, Observation((group(of, 0, m1=trouble, m2=OUTDATED),), NOW), ENDPOINTS)
     assert found.steps == ()
     assert found.waiting
+
+
+def test_a_master_accepts_messages_again_only_if_the_controllers_report_it_as_the_master():
+    of = broker(groups=[0], cluster_mode="CONTROLLER")
+    member = Member(0, 0)
+    refusing = live(settings_of(of, member, ENDPOINTS)) | {MIN_IN_SYNC: REFUSE_MESSAGES}
+    state = replace(group(of, 0, m0={"settings": refusing}), in_sync=frozenset(members_of(of, 0)))
+    restore = (Configure(member, {MIN_IN_SYNC: "2"}),)
+    assert steps(of, state) == ()
+    assert steps(of, replace(state, elected=Member(0, 1))) == ()
+    assert steps(of, replace(state, elected=member)) == restore
+    follower = group(of, 0, master=1, m0={"settings": refusing})
+    assert steps(of, replace(follower, elected=Member(0, 1))) == restore
 
 
 def test_no_member_restarts_while_the_controllers_do_not_list_all_in_sync():

@@ -10,9 +10,10 @@ from steersman.k8s import ConfigMap, PodDisruptionBudget, StatefulSet
 from rocketmq.access import Servers
 from rocketmq.api.v1.broker_types import Broker
 from rocketmq.brokers.children import stateful_set
+from rocketmq.brokers.elections import MIN_IN_SYNC, Election
 from rocketmq.brokers.names import Member, group_name, host, labels_for, members_of
 from rocketmq.brokers.plan import ApplyMember, Configure, CopyTo, HandOver, RemoveGroup, RemoveMember, Step
-from rocketmq.brokers.settings import Endpoints, is_applied
+from rocketmq.brokers.settings import Endpoints, is_applied, settings_of
 from rocketmq.remoting import RemotingError
 from rocketmq.topics import copy_topics, read_copies
 
@@ -106,7 +107,7 @@ class Effects:
         if self._broker.spec.cluster_mode == "DLEDGER":
             await self._transfer(master, to)
         else:
-            await self._elect(to)
+            await self._elect(master, to)
         self._ctx.log.info("master_handed_over", group=master.group, master=master.index, to=to.index)
         self._ctx.event("MasterHandedOver", f"group {master.group}: member {to.index} follows member {master.index}")
 
@@ -116,24 +117,18 @@ class Effects:
         async with self._servers.dledger(address, group, f"n{master.index}") as admin:
             await admin.transfer_leadership(f"n{to.index}", await admin.term(f"n{to.index}"))
 
-    async def _elect(self, to: Member) -> None:
+    async def _elect(self, master: Member, to: Member) -> None:
         name = self._broker.metadata.name
-        group, cluster = group_name(name, to.group), self._broker.spec.cluster_name or name
-        async with self._servers.broker(broker_address(self._broker, to)) as admin:
-            config = await admin.config()
-        registered = f"{config.get('brokerIP1', '')}:{config.get('listenPort', '')}"
-        for address in self._endpoints.controllers:
-            async with self._servers.controller(address) as controller:
-                if not (await controller.metadata()).is_leader:
-                    continue
-                state = (await controller.sync_state((group,))).get(group)
-                ids = [each.broker_id for each in (state.in_sync if state else ()) if each.address == registered]
-                if not ids:
-                    raise RemotingError(f"{registered} is not in the in-sync set of {group}")
-                now_ms = int(self._ctx.now().timestamp() * 1000)
-                await controller.elect_master(cluster, group, ids[0], now_ms)
-                return
-        raise RemotingError(f"no controller of {', '.join(self._endpoints.controllers)} leads")
+        election = Election(
+            servers=self._servers,
+            controllers=self._endpoints.controllers,
+            cluster=self._broker.spec.cluster_name or name,
+            group=group_name(name, to.group),
+            master=broker_address(self._broker, master),
+            successor=broker_address(self._broker, to),
+            min_in_sync=settings_of(self._broker, master, self._endpoints)[MIN_IN_SYNC],
+        )
+        await election.perform(int(self._ctx.now().timestamp() * 1000))
 
     async def _remove_group(self, group: int) -> None:
         name = self._broker.metadata.name

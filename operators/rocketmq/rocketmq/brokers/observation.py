@@ -54,6 +54,8 @@ class GroupState:
     members: tuple[MemberState, ...]
     in_sync: frozenset[Member] | None = None
     """The in-sync members that the controllers report; `None` if the offsets determine them."""
+    elected: Member | None = None
+    """The master that the controllers report; `None` if they report none, or in another mode."""
     lag: int | None = None
     """Messages that consumers have not read; known only for groups that are drained."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from rocketmq.api.v1.broker_types import Broker, DrainStatus, GroupStatus, members_per_group
+from rocketmq.brokers.elections import MIN_IN_SYNC
 from rocketmq.brokers.names import Member, members_of
 from rocketmq.brokers.observation import GroupState, MemberState, Observation, drained_work
 from rocketmq.brokers.settings import Endpoints, is_applied, live, settings_of
@@ -127,6 +128,9 @@ def _configuration(broker: Broker, seen: Observation, endpoints: Endpoints) -> I
             if not each.answers:
                 continue
             wanted = live(settings_of(broker, each.member, endpoints, writable=writable))
+            if broker.spec.cluster_mode == "CONTROLLER" and each.is_master and group.elected != each.member:
+                # A former master that has not learned of the election must refuse messages.
+                del wanted[MIN_IN_SYNC]
             changed = {name: value for name, value in wanted.items() if not is_applied(value, each.settings.get(name))}
             if changed:
                 yield Configure(each.member, changed)

@@ -151,9 +151,11 @@ async def _with_controllers(
     known = await sync_states(source, endpoints.controllers, names)
     listed: list[GroupState] = []
     for group, name in zip(found, names, strict=True):
-        addresses = {each.address for each in known[name].in_sync} if name in known else set[str]()
+        state = known.get(name)
+        addresses = {each.address for each in state.in_sync} if state is not None else set[str]()
         in_sync = frozenset(each.member for each in group.members if each.address in addresses)
-        listed.append(replace(group, in_sync=in_sync))
+        elected = [each.member for each in group.members if state is not None and each.address == state.master_address]
+        listed.append(replace(group, in_sync=in_sync, elected=elected[0] if elected else None))
     return listed
 
 
