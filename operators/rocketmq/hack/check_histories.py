@@ -5,9 +5,9 @@
 
 Each seed chooses faults. Producers send numbered messages during all of them, and afterwards all messages are read. The
 report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
-seed that is already in the report runs again only with `--again`, which first removes the results of its seeds. A seed
-that did not end, such as one whose group did not heal, has a problem instead of a result. It runs again, the report
-counts its attempts, and the next seed gets a new cluster.
+seed that is already in the report runs again only with `--again`, which first removes the results of its seeds, except
+the numbers of their lost or disordered messages. A seed that did not end, such as one whose group did not heal, has a
+problem instead of a result. It runs again, the report counts its attempts, and the next seed gets a new cluster.
 """
 
 from __future__ import annotations
@@ -72,6 +72,10 @@ def render(reports: Iterable[dict[str, Any]]) -> str:
         if repeated := sum(each.get("repeated", 0) for each in report["runs"]):
             attempts = "earlier attempt" if repeated == 1 else "earlier attempts"
             parts.append(f"{repeated} {attempts} did not end, and ran again.")
+        for seed, wrong in report.get("earlier", {}).items():
+            parts.append(
+                f"An earlier run of seed {seed} had {wrong} messages lost or out of order; the seed ran again."
+            )
         parts.append(f"{_circumstances(report['runs'])}.\n")
         parts.append(
             "| seed | acknowledged | lost | out of order | duplicates | gap | faults |\n|---|---|---|---|---|---|---|"
@@ -112,7 +116,7 @@ def run(mode: str, seeds: Sequence[int], note: str, *, again: bool = False, minu
     """
     report = read_report(mode)
     if again:
-        report["runs"] = [each for each in report["runs"] if each["seed"] not in seeds]
+        _remove(report, seeds)
         _write(report)
     runs: dict[int, dict[str, Any]] = {each["seed"]: each for each in report["runs"]}
     done = {seed for seed, result in runs.items() if "problem" not in result}
@@ -129,6 +133,16 @@ def run(mode: str, seeds: Sequence[int], note: str, *, again: bool = False, minu
             if time.monotonic() > deadline:
                 break
     return not any(each.get("problem") or each["lost"] or each["disordered"] for each in runs.values())
+
+
+def _remove(report: dict[str, Any], seeds: Sequence[int]) -> None:
+    """Remove the results of seeds; the report keeps the numbers of their lost or disordered messages."""
+    removed = [each for each in report["runs"] if each["seed"] in seeds]
+    report["runs"] = [each for each in report["runs"] if each["seed"] not in seeds]
+    for each in removed:
+        if wrong := each.get("lost", 0) + each.get("disordered", 0):
+            earlier = report.setdefault("earlier", {})
+            earlier[str(each["seed"])] = earlier.get(str(each["seed"]), 0) + wrong
 
 
 def _write(report: dict[str, Any]) -> None:

@@ -189,6 +189,16 @@ def test_a_run_with_a_lost_message_fails_each_time(histories: FakeHistories):
     assert ": 1 lost, 0 out of order." in check_histories.PAGE.read_text()
 
 
+def test_the_report_keeps_the_losses_of_a_seed_that_runs_again(histories: FakeHistories):
+    histories.lossy = {1}
+    assert not check_histories.run("DLEDGER", range(2), "")
+    histories.lossy.clear()
+    assert check_histories.run("DLEDGER", [1], "", again=True)
+    text = check_histories.PAGE.read_text()
+    assert ": 0 lost, 0 out of order." in text
+    assert "An earlier run of seed 1 had 1 messages lost or out of order" in text
+
+
 def test_a_seed_whose_group_does_not_heal_is_reported_and_runs_again(histories: FakeHistories):
     histories.unhealed = {1}
     assert not check_histories.run("CONTROLLER", range(3), "")
