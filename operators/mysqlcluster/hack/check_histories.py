@@ -41,9 +41,10 @@ INTRODUCTION = """\
 
 <!-- Written by hack/check_histories.py from docs/reports/histories-*.json. -->
 
-Four writers insert unique numbers on three real servers while the faults of a seed happen. After healing, every member
-is read: no acknowledged write may be missing, no write may be present that failed, and all members must be equal. The
-gap is the longest time between two acknowledged writes; it includes the time in which too few members were present.
+Four writers insert unique numbers on three real servers before, during and after the faults of a seed. After healing,
+every member is read: no acknowledged write may be missing, no write may be present that failed, and all members must be
+equal. The gap is the longest time between two acknowledged writes; it includes the time in which too few members were
+present.
 
 `python hack/check_histories.py FLAVOR --seeds 100` runs the seeds of a flavor that its report lacks.
 """

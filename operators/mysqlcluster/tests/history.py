@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -24,7 +25,7 @@ from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.engines import engine_of
 from mysqlcluster.gtid import GtidSet
-from mysqlcluster.machine import ClusterState, Policy, decide
+from mysqlcluster.machine import ClusterState, Policy, Step, decide
 from mysqlcluster.observation import MemberState, Observation
 
 from .members import REVISION, Members, application, run
@@ -34,6 +35,7 @@ WAIT_SECONDS = 300.0
 """Time limit of a condition. On a busy machine a copy of the data, or the start of a server, takes minutes, and a full
 volume stops a server for up to a minute after space is free."""
 READ_ONLY_ERROR = 1290
+KEPT_SECONDS = 10.0
 
 
 def policy(members: Members, **more: Any) -> Policy:
@@ -71,12 +73,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write: its number, its member, its outcome, and the time of the response."""
+    """One write: its number, its member, its outcome, and the times of the request and of the response."""
 
     number: int
     member: str
     outcome: Outcome
     answered: float
+    began: float = 0.0
 
 
 @dataclass
@@ -106,6 +109,28 @@ def problems(history: History, final: dict[str, set[int]]) -> list[str]:
     return found
 
 
+@dataclass(frozen=True)
+class Term:
+    """The time in which a member may acknowledge commits; it ends when the promotion of another member is stored."""
+
+    member: str
+    began: float
+
+
+def overlaps(history: History, terms: Sequence[Term]) -> list[str]:
+    """Return the acknowledgements of members outside of their terms: then two members acknowledged at the same time."""
+    ends = [later.began for later in terms[1:]] + [math.inf]
+    found: list[str] = []
+    for each in history.attempts:
+        allowed = any(
+            term.member == each.member and term.began <= each.answered and each.began <= end
+            for term, end in zip(terms, ends, strict=True)
+        )
+        if each.outcome is Outcome.OK and not allowed:
+            found.append(f"{each.member} acknowledged write {each.number} while another member was the primary")
+    return found
+
+
 class StoredCluster:
     """The object of the cluster: its policy, and the stored state with an optimistic lock, as the API server has it."""
 
@@ -114,6 +139,7 @@ class StoredCluster:
         self.state = ClusterState()
         self.version = 0
         self.conflicts = 0
+        self.terms: list[Term] = []
 
     def write(self, read: int, state: ClusterState) -> bool:
         """Store a state unless another one was stored since version `read`."""
@@ -121,6 +147,9 @@ class StoredCluster:
             self.conflicts += 1
             return False
         self.state, self.version = state, self.version + 1
+        promoted = state.transition.target if state.transition and state.transition.step is Step.PROMOTE else ""
+        if promoted and (not self.terms or self.terms[-1].member != promoted):
+            self.terms.append(Term(promoted, time.monotonic()))
         return True
 
 
@@ -197,7 +226,9 @@ class Loop:
                 self.refused.append(str(problem))
 
     async def until_healthy(self, seconds: float = WAIT_SECONDS, *, writing: bool = False) -> ClusterState:
-        """Wait until every member follows the primary and is complete, and no transition is in progress.
+        """Wait until every member follows the primary and is complete, and nothing is in progress.
+
+        During a change of the quorum, a failover may need every member, so that a fault then stops the writes.
 
         Args:
             seconds: Time limit.
@@ -233,11 +264,13 @@ class Loop:
 
     def _is_healthy(self, seen: Observation, primary: MemberState) -> bool:
         state = self.stored
-        if state.transition is not None or set(state.quorum.members) != set(self.policy.members):
+        acks = self.policy.acks(len(self.policy.members))
+        wanted = set(state.quorum.members) == set(self.policy.members) and state.quorum.acks == acks
+        if state.transition is not None or state.changing or not wanted:
             return False
         return (
             not primary.read_only
-            and primary.ack_count == self.policy.acks(len(self.policy.members))
+            and primary.ack_count == acks
             and all(
                 member.follows(state.primary, state.epoch) and member.complete
                 for member in seen.members
@@ -247,13 +280,17 @@ class Loop:
 
 
 class Writers:
-    """Tasks that each write one unique number at a time to the primary of the stored state."""
+    """Tasks that each write one unique number at a time to the primary of the stored state.
+
+    The first task goes on with the member of its last acknowledgement for some seconds, as a client without knowledge
+    of the failover does: a former primary must not acknowledge its writes.
+    """
 
     def __init__(self, loop: Loop, count: int) -> None:
         self.history = History()
         self._loop = loop
         self._numbers = itertools.count(1)
-        self._tasks = [asyncio.create_task(self._write()) for _ in range(count)]
+        self._tasks = [asyncio.create_task(self._write(keeps=number == 0)) for number in range(count)]
 
     async def wait_acknowledged(self, more: int = 20) -> None:
         """Wait until more writes are acknowledged."""
@@ -266,19 +303,23 @@ class Writers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         return self.history
 
-    async def _write(self) -> None:
+    async def _write(self, *, keeps: bool) -> None:
+        member, kept_until = "", 0.0
         while True:
-            member = self._loop.stored.primary
+            if not keeps or time.monotonic() > kept_until:
+                member = self._loop.stored.primary
             try:
                 async with asyncio.timeout(ATTEMPT_SECONDS), application(self._loop.members, member) as connection:
-                    while member == self._loop.stored.primary:
+                    while keeps or member == self._loop.stored.primary:
                         if await self._attempt(connection, member) is not Outcome.OK:
                             break
+                        kept_until = time.monotonic() + KEPT_SECONDS
             except (aiomysql.Error, OSError, TimeoutError):
-                await asyncio.sleep(0.05)
+                pass
+            await asyncio.sleep(0.05)
 
     async def _attempt(self, connection: Any, member: str) -> Outcome:
-        number = next(self._numbers)
+        number, began = next(self._numbers), time.monotonic()
         outcome = Outcome.UNKNOWN
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
@@ -290,7 +331,7 @@ class Writers:
         except (OSError, TimeoutError):
             pass
         finally:
-            self.history.attempts.append(Attempt(number, member, outcome, time.monotonic()))
+            self.history.attempts.append(Attempt(number, member, outcome, time.monotonic(), began))
         return outcome
 
 
@@ -388,18 +429,21 @@ class SeedResult:
 
 
 async def run_seed(members: Members, seed: int, *, faults: int = 3, writers: int = 4) -> SeedResult:
-    """Write while the faults of a seed happen, let the cluster heal, and read every member."""
+    """Write before, during and after the faults of a seed, let the cluster heal, and read every member."""
     found: list[str] = []
     unhealed = ""
     async with running(members, policy(members)) as loop:
         working = Writers(loop, writers)
         injected = Faults(loop, seed)
         try:
+            await working.wait_acknowledged()
             for _ in range(faults):
                 await injected.inject()
+            await loop.heal(writing=True)
+            await working.wait_acknowledged()
             history = await working.stop()
-            await loop.heal()
-            found = problems(history, await read_all(members, members.names))
+            await loop.until_healthy()
+            found = problems(history, await read_all(members, members.names)) + overlaps(history, loop.cluster.terms)
         except AssertionError as problem:
             history = await working.stop()
             unhealed = str(problem)

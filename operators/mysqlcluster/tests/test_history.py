@@ -13,8 +13,11 @@ from mysqlcluster.actions import Fence
 from tests.history import (
     Attempt,
     History,
+    Loop,
     Outcome,
+    Term,
     Writers,
+    overlaps,
     policy,
     problems,
     read_all,
@@ -88,6 +91,47 @@ async def test_the_checker_finds_the_losses_of_asynchronous_replication(three: M
         await wait_until(lambda: loop.stored.is_errant(old), "the errant transactions are not found")
 
 
+async def replaced_without_an_operator(loop: Loop, writers: Writers) -> str:
+    """Pause the primary until another is promoted, end the operator, and resume the former primary; return its name."""
+    old = loop.stored.primary
+    await writers.wait_acknowledged()
+    loop.members.pause(old)
+    await wait_until(lambda: loop.stored.primary != old and loop.stored.transition is None, "no failover")
+    await loop.kill()
+    loop.members.resume(old)
+    return old
+
+
+@pytest.mark.parametrize("server", [MARIADB, pytest.param(MYSQL, marks=pytest.mark.soak)])
+async def test_a_former_primary_that_resumes_acknowledges_nothing_while_no_operator_runs(three: Members):
+    async with running(three, policy(three)) as loop:
+        writers = Writers(loop, 2)
+        old = await replaced_without_an_operator(loop, writers)
+        resumed = time.monotonic()
+        await wait_until(
+            lambda: any(each.member == old and each.began > resumed for each in writers.history.attempts),
+            "no write is sent to the former primary",
+        )
+        loop.start()
+        await loop.heal(writing=True)
+        history = await writers.stop()
+        await loop.until_healthy()
+        assert problems(history, await read_all(three, three.names)) == []
+        assert overlaps(history, loop.cluster.terms) == []
+
+
+@pytest.mark.parametrize("server", [MARIADB])
+async def test_the_checker_finds_a_second_primary_of_asynchronous_replication(three: Members):
+    async with running(three, policy(three, ack_count=0, force=True)) as loop:
+        writers = Writers(loop, 2)
+        old = await replaced_without_an_operator(loop, writers)
+        await wait_until(
+            lambda: overlaps(writers.history, loop.cluster.terms), "no write of the former primary is found"
+        )
+        history = await writers.stop()
+        assert old in overlaps(history, loop.cluster.terms)[0]
+
+
 def attempt(number: int, outcome: Outcome) -> Attempt:
     return Attempt(number, "m-0", outcome, 0.0)
 
@@ -99,3 +143,18 @@ def test_the_checker_finds_losses_phantoms_and_differences():
     assert "lost 1 acknowledged" in problems(history, {"m-0": set()})[0]
     assert "failed or never were" in problems(history, {"m-0": {1, 2}})[0]
     assert "differ" in problems(history, {"m-0": {1}, "m-1": {1, 3}})[0]
+
+
+def test_the_checker_finds_a_former_primary_that_acknowledges():
+    terms = [Term("m-0", 1.0), Term("m-1", 5.0), Term("m-0", 9.0)]
+
+    def found(member: str, began: float, answered: float, outcome: Outcome = Outcome.OK) -> list[str]:
+        return overlaps(History([Attempt(7, member, outcome, answered, began)]), terms)
+
+    assert found("m-0", 4.0, 6.0) == []  # the response was late
+    assert found("m-1", 6.0, 7.0) == []
+    assert found("m-0", 9.5, 9.6) == []
+    assert found("m-0", 6.0, 7.0, Outcome.UNKNOWN) == []
+    assert found("m-0", 6.0, 7.0) == ["m-0 acknowledged write 7 while another member was the primary"]
+    assert found("m-1", 2.0, 3.0) != []
+    assert found("m-2", 2.0, 3.0) != []

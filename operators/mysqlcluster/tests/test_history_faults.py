@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.history import Faults, Loop, Outcome, Writers, policy, problems, read_all, running, wait_until
+from tests.history import Faults, Loop, Outcome, Writers, overlaps, policy, problems, read_all, running, wait_until
 from tests.members import Members, members_of, until
 from tests.volumes import Volume, limited_volumes
 
@@ -45,6 +45,7 @@ async def check(loop: Loop, writers: Writers) -> None:
     history = await writers.stop()
     await loop.heal()
     assert problems(history, await read_all(loop.members, loop.policy.members)) == []
+    assert overlaps(history, loop.cluster.terms) == []
     assert history.numbers(Outcome.OK)
 
 
@@ -142,7 +143,7 @@ async def test_two_operators_without_an_election_fail_over_once(three: Members):
         await wait_until(lambda: moved_from(loop, lost), "no failover")
         three.start(lost)
         await writers.wait_acknowledged()
-        await loop.heal()
+        await loop.heal(writing=True)
         completed = (loop.notices + other.notices).count("FailoverCompleted")
         await other.kill()
         await check(loop, writers)
