@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from steersman.k8s.events_v1 import Event
 from steersman.testing import simulated
 
-from mysqlcluster.actions import ConfirmComplete, Fence, SetAckCount
+from mysqlcluster.actions import ConfirmComplete, Demote, Fence, SetAckCount
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, Quorum, Step, Transition, decide
 from mysqlcluster.observation import MemberState, Observation, Role, unreachable
@@ -65,6 +65,38 @@ def primary(*, acks: int = 1, waiting: int = 0, epoch: int = 3) -> MemberState:
 def suspect(*replicas: MemberState, force: bool = False) -> Decision:
     policy = Policy(NAMES, max_lag_seconds=30.0, force=force)
     return decide(policy, SUSPECTED, Observation((unreachable("db-0"), *replicas), 100.0))
+
+
+def fenced_with_a_former_primary(source: MemberState) -> Decision:
+    """Decide about a source of 5 transactions, when db-2 has 4 of them and db-1 has 3 and one of its own."""
+    transition = Transition(Kind.FAILOVER, Step.FENCE, 4, source="db-0", started_at=90.0)
+    former = replace(
+        replica("db-1", executed=3, received=3),
+        epoch=4,
+        executed=gtids(3).union(GtidSet({"0b5f1a52-aaaa-11f0-8000-000000000001": [(1, 1)]})),
+    )
+    other = replace(replica("db-2", executed=4, received=4), epoch=4)
+    fencing = replace(SUSPECTED, epoch=4, transition=transition)
+    return decide(Policy(NAMES), fencing, Observation((source, former, other), 100.0))
+
+
+def test_errant_transactions_of_a_former_primary_block_a_second_failover_until_the_source_answers():
+    """Only the source can tell them from acknowledged transactions that no other member has received."""
+    lost = fenced_with_a_former_primary(unreachable("db-0"))
+    assert (lost.store, lost.actions) == (None, ())
+    assert "db-0 decides when it answers" in lost.blocked
+    back = fenced_with_a_former_primary(replace(primary(), role=Role.NONE, read_only=True))
+    assert back.actions == (Demote(member="db-0", epoch=4),)
+    stopped = fenced_with_a_former_primary(replace(primary(epoch=4), role=Role.NONE, read_only=True))
+    assert stopped.store is not None
+    assert stopped.store.transition is not None
+    assert (stopped.store.transition.step, stopped.store.transition.target) == (Step.APPLY, "db-0")
+
+
+def test_an_incomplete_source_does_not_decide_about_the_transactions_of_others():
+    decision = fenced_with_a_former_primary(replace(primary(epoch=4), role=Role.NONE, read_only=True, complete=False))
+    assert decision.store is None
+    assert "no member has the transactions of all others" in decision.blocked
 
 
 @pytest.mark.parametrize(("behind", "chosen"), [(0, "db-2"), (1, "db-1")], ids=["equal", "behind"])

@@ -130,9 +130,9 @@ def fence(policy: Policy, state: ClusterState, transition: Transition, seen: Obs
     expired = seen.time - transition.started_at >= FENCE_SECONDS
     if (enough or stopped or policy.force) and fenced and (expired or not waiting):
         electable = [*fenced, source] if stopped and not enough and source is not None else fenced
-        return _choose(state, transition, electable, seen)
+        return _choose(state, transition, electable) or _choose_without_errant(state, transition, fenced, source)
     if stopped and source is not None and not waiting:
-        return _choose(state, transition, [source], seen)
+        return _choose_without_errant(state, transition, [], source)
     actions: list[Action] = [_stop(member, transition.epoch) for member in waiting]
     if source is not None and source.usable and not stopped:
         actions.append(Demote(member=source.name, epoch=transition.epoch))
@@ -201,20 +201,38 @@ def _why_blocked(quorum: Quorum, transition: Transition, fenced: Sequence[Member
     return f"{needed} replicas must be fenced so that no acknowledged transaction is lost; fenced: {names}"
 
 
-def _choose(
-    state: ClusterState, transition: Transition, electable: Sequence[MemberState], seen: Observation
-) -> Decision:
+def _choose(state: ClusterState, transition: Transition, electable: Sequence[MemberState]) -> Decision | None:
+    """Return the choice of a member that has the transactions of all electable members, or None if there is none."""
     best = [
         member
         for member in electable
         if all(member.received.contains(other.received) for other in electable if other is not member)
     ]
     if not best:
-        sets = "; ".join(f"{member.name}: {member.received}" for member in electable)
-        return Decision(blocked=f"no member has the transactions of all others ({sets})", after=1.0)
+        return None
     target = min(best, key=_preference)
     chosen = replace(transition, step=Step.APPLY, target=target.name)
     return Decision(store=replace(state, transition=chosen))
+
+
+def _choose_without_errant(
+    state: ClusterState, transition: Transition, fenced: Sequence[MemberState], source: MemberState | None
+) -> Decision:
+    """Return the choice among the members without transactions that the source lacks, when the source has stopped.
+
+    The source has all acknowledged transactions. A member with others is a former primary whose errant transactions
+    were not confirmed before the source was lost.
+    """
+    if source is not None and _has_stopped(source, transition.epoch):
+        electable = [member for member in (*fenced, source) if source.received.contains(member.received)]
+        if (decision := _choose(state, transition, electable)) is not None:
+            return decision
+    demote = Demote(member=source.name, epoch=transition.epoch) if source is not None and source.usable else None
+    sets = "; ".join(f"{member.name}: {member.received}" for member in fenced)
+    text = f"no member has the transactions of all others ({sets})"
+    if source is not None:
+        text += f"; {transition.source} decides when it answers"
+    return Decision(actions=(demote,) if demote else (), blocked=text, after=1.0)
 
 
 def _preference(member: MemberState) -> tuple[tuple[int, ...], bool, int, str]:
