@@ -175,7 +175,7 @@ def test_a_fence_of_one_replica_too_few_is_found(monkeypatch):
 
 
 def test_a_choice_that_ignores_what_others_have_received_is_found(monkeypatch):
-    def choose_first(state, transition, electable, seen):
+    def choose_first(state, transition, electable):
         chosen = replace(transition, step=Step.APPLY, target=electable[0].name)
         return Decision(store=replace(state, transition=chosen))
 
@@ -194,7 +194,7 @@ def test_counting_a_member_that_has_lost_its_data_is_found(monkeypatch):
 
 
 def test_a_promotion_before_the_choice_is_stored_is_found(monkeypatch):
-    def promote_at_once(state, transition, electable, seen):
+    def promote_at_once(state, transition, electable):
         """Two operators with different observations choose different members."""
         best = max(electable, key=lambda member: (member.received.count, len(electable), member.name))
         if len(electable) > 2:
