@@ -67,6 +67,13 @@ def suspect(*replicas: MemberState, force: bool = False) -> Decision:
     return decide(policy, SUSPECTED, Observation((unreachable("db-0"), *replicas), 100.0))
 
 
+@pytest.mark.parametrize(("used", "blocked"), [(0.9, "replicas still receive from db-0"), (1.0, "")])
+def test_a_replica_that_waits_for_space_does_not_delay_a_failover_as_one_that_receives_does(used: float, blocked: str):
+    waiting = replace(replica("db-1"), io_running=True, disk_used_ratio=used)
+    decision = suspect(waiting, replica("db-2"))
+    assert (decision.blocked, decision.store is None) == (blocked, bool(blocked))
+
+
 def fenced_with_a_former_primary(source: MemberState) -> Decision:
     """Decide about a source of 5 transactions, when db-2 has 4 of them and db-1 has 3 and one of its own."""
     transition = Transition(Kind.FAILOVER, Step.FENCE, 4, source="db-0", started_at=90.0)

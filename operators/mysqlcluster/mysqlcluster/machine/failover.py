@@ -41,7 +41,7 @@ def suspect(policy: Policy, state: ClusterState, transition: Transition, seen: O
         return Decision(store=replace(state, transition=None))
     if seen.time - transition.started_at < policy.detection_seconds:
         return Decision(after=POLL_SECONDS)
-    if any(replica.io_running and replica.source == state.primary for replica in _others(seen, state.primary)):
+    if any(_receives(replica, state.primary) for replica in _others(seen, state.primary)):
         return Decision(blocked=f"replicas still receive from {state.primary}", after=POLL_SECONDS)
     if not policy.failover and not policy.force:
         return Decision(blocked=f"{state.primary} is lost and failover is disabled", after=POLL_SECONDS)
@@ -55,6 +55,11 @@ def suspect(policy: Policy, state: ClusterState, transition: Transition, seen: O
         )
         return Decision(blocked=text, after=1.0)
     return begin(state, state.primary, f"{state.primary} is lost", seen)
+
+
+def _receives(replica: MemberState, primary: str) -> bool:
+    """Return whether a replica receives from the primary; a thread that waits for space on a full volume does not."""
+    return replica.io_running and replica.source == primary and replica.disk_used_ratio < FULL_RATIO
 
 
 def _lagging(policy: Policy, state: ClusterState, seen: Observation) -> list[str]:
