@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from steersman.documents import load_all
+from steersman.testing import AuditEvent
 from steersman.testing.real_node import RealNode
 from steersman.testing.waiting import eventually
 from tests.node.commands import REPOSITORY, run
@@ -156,10 +157,13 @@ class Installed:
         assert not found, "\n".join(json.dumps(line) for line in found)
 
     def refusals(self, since: float = 0.0) -> list[str]:
-        """Return its requests that RBAC refused; `since` is in seconds since the epoch."""
+        """Return its requests that RBAC refused; `since` is in seconds since the epoch.
+
+        Other refusals have the same status, such as that of new objects in a namespace that is being deleted.
+        """
         since = max(since, self.since)
-        refused = (one for one in self.node.audit_events(user=self.user) if one.code == 403)
-        return [f"{one.verb} {one.uri}" for one in refused if one.received.timestamp() >= since]
+        found = (one for one in self.node.audit_events(user=self.user) if one.received.timestamp() >= since)
+        return [f"{one.verb} {one.uri}" for one in found if _is_forbidden(one)]
 
 
 @contextmanager
@@ -191,6 +195,10 @@ def check_rights(status: Mapping[str, str]) -> None:
     assert status["Seccomp"] == "2"
     assert int(status["CapEff"], 16) == 0
     assert int(status["CapBnd"], 16) == 0
+
+
+def _is_forbidden(event: AuditEvent) -> bool:
+    return event.raw.get("annotations", {}).get("authorization.k8s.io/decision") == "forbid"
 
 
 def _has_started(pod: dict[str, Any]) -> bool:
