@@ -224,7 +224,7 @@ def show(cluster: EmbeddedCluster, ports: dict[str, int], started: float) -> Non
         role = "primary" if member == status["primary"] else "replica"
         wait(
             lambda member=member: acknowledged <= ids_of(workload, member),
-            f"{member} lacks acknowledged writes: {role}",
+            f"{member} ({role}) lacks acknowledged writes",
         )
         print(f"  {member} ({role}) has all of them")
     print("✔ the cluster moved its primary, and no acknowledged write was lost", flush=True)

@@ -70,7 +70,7 @@ async def test_another_replica_takes_over_from_one_that_died(env):
 
 
 async def test_a_replica_injects_the_bundle_at_its_start_although_a_dead_one_holds_the_lease(env):
-    """An operator whose Pod was killed is installed again: its Lease exists, and its configurations are new."""
+    """After a kill of its Pod, an operator is installed again: its Lease exists, and its configurations are new."""
     (replica,) = await env.started("one")
     replica._task.cancel()
     spec = {"spec": {"leaseDurationSeconds": 3600}}

@@ -6,8 +6,8 @@
 Each seed chooses faults. Producers send numbered messages during all of them, and afterwards all messages are read. The
 report is written after each seed, so that an interrupted run keeps its results, and the same command continues it. A
 seed that is already in the report runs again only with `--again`, which first removes the results of its seeds, except
-the numbers of their lost or disordered messages. A seed that did not end, such as one whose group did not heal, has a
-problem instead of a result. It runs again, the report counts its attempts, and the next seed gets a new cluster.
+the numbers of their lost or disordered messages. A seed that did not end, for example because its group did not heal,
+has a problem instead of a result. It runs again, the report counts its attempts, and the next seed gets a new cluster.
 """
 
 from __future__ import annotations

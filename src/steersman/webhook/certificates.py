@@ -177,8 +177,8 @@ class CertificateManager:
     async def _step(self) -> float:
         """Read the state, take at most one step, and return the seconds until the next call."""
         ours = await self._acquire_lease()
-        # Every replica checks the bundles at its start, because the holder of the Lease may have been killed.
-        checks_bundles = ours or not self._bundles_checked
+        # Every replica checks the bundles when it has a certificate: the holder of the Lease may have been killed.
+        checks_bundles = ours or (self._keys is not None and not self._bundles_checked)
         # Read the configurations before the Secret: see `injection`.
         configurations, trouble = await self._configurations() if checks_bundles else ([], None)
         secret, kept, damaged = await self._read()

@@ -225,8 +225,8 @@ def _choose_without_errant(
 ) -> Decision:
     """Return the choice among the members without transactions that the source lacks, when the source has stopped.
 
-    The source has all acknowledged transactions. A member with others is a former primary whose errant transactions
-    were not confirmed before the source was lost.
+    The source has all acknowledged transactions. A member with other transactions is a former primary; they are
+    errant, and were not confirmed as such before the loss of the source.
     """
     if source is not None and _has_stopped(source, transition.epoch):
         electable = [member for member in (*fenced, source) if source.received.contains(member.received)]
