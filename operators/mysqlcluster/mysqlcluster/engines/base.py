@@ -10,9 +10,26 @@ import msgspec
 
 from mysqlcluster.gtid import GtidSet
 
-__all__ = ["Account", "Engine", "Layout", "ReplicationSource", "Row", "ServerFacts", "ServerOptions", "Session"]
+__all__ = [
+    "HEARTBEAT_SECONDS",
+    "RECEIVE_TIMEOUT_SECONDS",
+    "Account",
+    "Engine",
+    "Layout",
+    "ReplicationSource",
+    "Row",
+    "ServerFacts",
+    "ServerOptions",
+    "Session",
+]
 
 Row = Mapping[str, Any]
+
+HEARTBEAT_SECONDS = 1
+"""Time without transactions after which a source sends a heartbeat to its replicas."""
+RECEIVE_TIMEOUT_SECONDS = 3
+"""Time without data after which a replica closes the connection to its source. The host of a source can disappear
+without closing its connections. A failover waits until no replica receives, and so for this time."""
 
 
 class Session(Protocol):

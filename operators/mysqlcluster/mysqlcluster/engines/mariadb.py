@@ -22,7 +22,17 @@ from pathlib import Path
 
 import msgspec
 
-from mysqlcluster.engines.base import Account, Layout, ReplicationSource, Row, ServerFacts, ServerOptions, Session
+from mysqlcluster.engines.base import (
+    HEARTBEAT_SECONDS,
+    RECEIVE_TIMEOUT_SECONDS,
+    Account,
+    Layout,
+    ReplicationSource,
+    Row,
+    ServerFacts,
+    ServerOptions,
+    Session,
+)
 from mysqlcluster.engines.sql import (
     checked,
     close_connection,
@@ -91,7 +101,7 @@ class MariaDB:
             "rpl_semi_sync_slave_enabled": "OFF",
             "rpl_semi_sync_master_timeout": str(SEMI_SYNC_TIMEOUT_MS),
             "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
-            "slave_net_timeout": "10",
+            "slave_net_timeout": str(RECEIVE_TIMEOUT_SECONDS),
             "local_infile": "OFF",
         }
         if options.user:
@@ -244,7 +254,7 @@ class MariaDB:
         await session.run(
             f"CHANGE MASTER TO MASTER_HOST = {quoted(source.host)}, MASTER_PORT = {source.port:d},"
             f" MASTER_USER = {quoted(source.user)}, MASTER_PASSWORD = {quoted(source.password)},"
-            f" MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = 1{tls}"
+            f" MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1, MASTER_HEARTBEAT_PERIOD = {HEARTBEAT_SECONDS}{tls}"
         )
         await session.run("START SLAVE")
 

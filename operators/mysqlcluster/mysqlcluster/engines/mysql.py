@@ -20,7 +20,17 @@ from pathlib import Path
 
 import msgspec
 
-from mysqlcluster.engines.base import Account, Layout, ReplicationSource, Row, ServerFacts, ServerOptions, Session
+from mysqlcluster.engines.base import (
+    HEARTBEAT_SECONDS,
+    RECEIVE_TIMEOUT_SECONDS,
+    Account,
+    Layout,
+    ReplicationSource,
+    Row,
+    ServerFacts,
+    ServerOptions,
+    Session,
+)
 from mysqlcluster.engines.sql import (
     checked,
     close_connection,
@@ -34,6 +44,8 @@ from mysqlcluster.gtid import GtidSet
 
 __all__ = ["MySQL", "owned_gtids"]
 
+APPLIER_WAITS = "Replica has read all relay log"
+"""State of the applier thread that waits for more of the relay log."""
 SEMI_SYNC_TIMEOUT_MS = (1 << 32) - 1
 """The longest timeout that the server accepts, seven weeks; after it a commit becomes asynchronous."""
 VERSION_FILE = "copied_version"
@@ -106,7 +118,7 @@ class MySQL:
             "rpl_semi_sync_source_timeout": str(SEMI_SYNC_TIMEOUT_MS),
             "rpl_semi_sync_source_wait_point": "AFTER_SYNC",
             "rpl_semi_sync_source_wait_no_replica": "ON",
-            "replica_net_timeout": "10",
+            "replica_net_timeout": str(RECEIVE_TIMEOUT_SECONDS),
             "local_infile": "OFF",
             "secure_file_priv": "NULL",
         }
@@ -236,7 +248,7 @@ class MySQL:
         return _with_replication(facts, replication[0]) if replication else facts
 
     async def set_executed(self, session: Session, history: GtidSet, position: GtidSet) -> None:
-        await session.run("STOP REPLICA")
+        await _stop_replica(session)
         await session.run("RESET REPLICA ALL")
 
     async def fence(self, session: Session) -> None:
@@ -244,7 +256,7 @@ class MySQL:
 
     async def set_source(self, session: Session, source: ReplicationSource, *, acknowledge: bool) -> None:
         await session.run("SET GLOBAL super_read_only = ON")
-        await session.run("STOP REPLICA")
+        await _stop_replica(session)
         await session.run("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
         await session.run(f"SET GLOBAL rpl_semi_sync_replica_enabled = {'ON' if acknowledge else 'OFF'}")
         tls = ", SOURCE_SSL = 0, GET_SOURCE_PUBLIC_KEY = 1"
@@ -255,7 +267,7 @@ class MySQL:
             f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = {quoted(source.host)}, SOURCE_PORT = {source.port:d},"
             f" SOURCE_USER = {quoted(source.user)}, SOURCE_PASSWORD = {quoted(source.password)},"
             " SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 0,"
-            f" SOURCE_HEARTBEAT_PERIOD = 1{tls}"
+            f" SOURCE_HEARTBEAT_PERIOD = {HEARTBEAT_SECONDS}{tls}"
         )
         await session.run("START REPLICA")
 
@@ -269,11 +281,11 @@ class MySQL:
         await session.run("START REPLICA SQL_THREAD")
 
     async def stop_replication(self, session: Session) -> None:
-        await session.run("STOP REPLICA")
+        await _stop_replica(session)
         await session.run("SET GLOBAL rpl_semi_sync_replica_enabled = OFF")
 
     async def promote(self, session: Session, ack_count: int) -> None:
-        await session.run("STOP REPLICA")
+        await _stop_replica(session)
         await session.run("RESET REPLICA ALL")
         await session.run("SET GLOBAL rpl_semi_sync_replica_enabled = OFF")
         await self.set_ack_count(session, ack_count)
@@ -343,6 +355,27 @@ def _is_client(row: Row) -> bool:
     if row["User"] in ("system user", "event_scheduler") or row["Command"] in ("Daemon", "Binlog Dump GTID"):
         return False
     return not (row["User"] == "root" and row["Host"] == "localhost")
+
+
+async def _stop_replica(session: Session) -> None:
+    """Stop both replication threads.
+
+    An applier that has a part of a transaction defers the end of `STOP REPLICA` by a minute, for the other part. When
+    the receiver has stopped, the other part cannot come: the applier's connection is closed, which rolls the part back.
+    """
+    await session.run("STOP REPLICA IO_THREAD")
+    for row in await session.run("SHOW REPLICA STATUS"):
+        if (row["Replica_SQL_Running_State"] or "").startswith(APPLIER_WAITS) and _has_part(row):
+            for thread in await session.run("SHOW PROCESSLIST"):
+                if thread["User"] == "system user" and (thread["State"] or "").startswith(APPLIER_WAITS):
+                    await close_connection(session, thread["Id"])
+    await session.run("STOP REPLICA")
+
+
+def _has_part(row: Row) -> bool:
+    """Return whether the relay log ends inside a transaction."""
+    executed = row["Relay_Source_Log_File"], row["Exec_Source_Log_Pos"]
+    return (row["Source_Log_File"], row["Read_Source_Log_Pos"]) != executed
 
 
 def _with_replication(facts: ServerFacts, row: Row) -> ServerFacts:
