@@ -219,6 +219,13 @@ def started(tier: Tier, manifest: Mapping[str, Any]) -> Database:
     return database
 
 
+def wait_replicated(database: Database, writers: Writers) -> None:
+    """Wait until every member has the last acknowledged write: `Running` includes replicas that still receive."""
+    wanted = max(writers.history.numbers(Outcome.OK))
+    for member in database.wait_healthy()["members"]:
+        until(lambda name=member["name"]: wanted in database.numbers(name), f"{member['name']} has no write {wanted}")
+
+
 def check_history(database: Database, writers: Writers) -> None:
     """Check that every member has all acknowledged writes, none that failed, and that all members are equal."""
     members = [each["name"] for each in database.wait_healthy()["members"]]

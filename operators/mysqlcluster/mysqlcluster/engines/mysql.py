@@ -13,6 +13,7 @@ The statements depend on these facts:
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Sequence
@@ -46,6 +47,8 @@ __all__ = ["MySQL", "owned_gtids"]
 
 APPLIER_WAITS = "Replica has read all relay log"
 """State of the applier thread that waits for more of the relay log."""
+APPLIER_POLL_SECONDS = 0.01
+"""Time between reads of the status while the applier stops."""
 SEMI_SYNC_TIMEOUT_MS = (1 << 32) - 1
 """The longest timeout that the server accepts, seven weeks; after it a commit becomes asynchronous."""
 VERSION_FILE = "copied_version"
@@ -364,12 +367,20 @@ async def _stop_replica(session: Session) -> None:
     the receiver has stopped, the other part cannot come: the applier's connection is closed, which rolls the part back.
     """
     await session.run("STOP REPLICA IO_THREAD")
-    for row in await session.run("SHOW REPLICA STATUS"):
-        if (row["Replica_SQL_Running_State"] or "").startswith(APPLIER_WAITS) and _has_part(row):
-            for thread in await session.run("SHOW PROCESSLIST"):
-                if thread["User"] == "system user" and (thread["State"] or "").startswith(APPLIER_WAITS):
-                    await close_connection(session, thread["Id"])
+    while await _waits_for_other_part(session):
+        for thread in await session.run("SHOW PROCESSLIST"):
+            if thread["User"] == "system user" and (thread["State"] or "").startswith(APPLIER_WAITS):
+                await close_connection(session, thread["Id"])
+        await asyncio.sleep(APPLIER_POLL_SECONDS)
     await session.run("STOP REPLICA")
+
+
+async def _waits_for_other_part(session: Session) -> bool:
+    """Return whether the applier has executed the relay log, and this log ends inside a transaction."""
+    for row in await session.run("SHOW REPLICA STATUS"):
+        running = row["Replica_SQL_Running"] == "Yes"
+        return running and (row["Replica_SQL_Running_State"] or "").startswith(APPLIER_WAITS) and _has_part(row)
+    return False
 
 
 def _has_part(row: Row) -> bool:
