@@ -22,15 +22,16 @@ HISTORIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[scenario.Database]:
-    images = {"steersman/mariadb": "mariadb-10.11"}
+@pytest.fixture(scope="module", params=["mariadb-10.11", pytest.param("mysql-9.7", marks=pytest.mark.soak)])
+def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[scenario.Database]:
+    flavor, _, version = request.param.partition("-")
+    manifest = {**CLUSTER, "spec": {**CLUSTER["spec"], "flavor": flavor, "version": version}}
     with (
-        process_cluster(tmp_path_factory.mktemp("images"), images) as processes,
-        operated(processes, CLUSTER, "histories") as cluster,
+        process_cluster(tmp_path_factory.mktemp("images"), {f"steersman/{flavor}": request.param}) as processes,
+        operated(processes, manifest, "histories") as cluster,
         tier_of(cluster) as tier,
     ):
-        yield scenario.started(tier, CLUSTER)
+        yield scenario.started(tier, manifest)
 
 
 def clear(database: scenario.Database) -> None:
