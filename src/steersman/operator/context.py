@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 from steersman.client.errors import NotFound
 from steersman.client.options import Preconditions
 from steersman.controller.blocking import run_in_loop
+from steersman.controller.queue import DEFAULT_PRIORITY
 from steersman.controller.request import Request
 from steersman.models import ALL_NAMESPACES, Key, KindLike, View, view_of
 from steersman.models.resource import is_kind, view_of_object
@@ -44,7 +45,7 @@ class Context:
     Where there is none, as in a timer, reads of namespaced kinds need it.
     """
 
-    __slots__ = ("_default_namespace", "_owner", "_reader", "_runtime", "log", "request")
+    __slots__ = ("_add", "_default_namespace", "_owner", "_reader", "_runtime", "log", "request")
 
     def __init__(
         self,
@@ -54,7 +55,9 @@ class Context:
         owner: Any = None,
         *,
         namespace: str = "",
+        add: Callable[[Key, int, str], None] | None = None,
     ) -> None:
+        self._add = add
         self._runtime = runtime
         self._reader = reader
         self._owner = owner
@@ -283,6 +286,22 @@ class Context:
             raise ValueError("event(): there is no reconciled object here: pass about=…")
         self._runtime.event(subject, reason, message, type=type, action=action)
 
+    def enqueue(self, reason: str = "external event") -> None:
+        """Reconcile the object again soon, for example because a task of the operator has noticed an external change.
+
+        May be called at any time in the event loop, also after the reconcile has ended, and does nothing after
+        shutdown. Several calls before the next reconcile lead to one reconcile.
+
+        Args:
+            reason: The reason of the trigger in logs.
+
+        Raises:
+            ValueError: There is no reconciled object, as in a timer or a hook.
+        """
+        if self._add is None or self.request is None:
+            raise ValueError("enqueue(): there is no reconciled object here")
+        self._add(self.request.key, DEFAULT_PRIORITY, reason)
+
     # Addresses.
 
     def _key(self, view: View[Any], name: str, namespace: str | None) -> Key:
@@ -368,3 +387,4 @@ class SyncContext:
     delete = _blocking(Context.delete)
     evict = _blocking(Context.evict)
     event = _in_loop(Context.event)
+    enqueue = _in_loop(Context.enqueue)

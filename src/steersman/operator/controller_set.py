@@ -101,6 +101,7 @@ class ControllerSet:
             backoff=declared.backoff,
             rng=self._rng,
         )
+        reconciler.add = controller.queue.add
         mapper_reader = runtime.reader([*views, declared.kind], reader.user)  # Mappers look for the reconciled kind.
 
         contexts: dict[str, Context] = {}

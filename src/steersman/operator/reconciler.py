@@ -57,6 +57,8 @@ class Reconciler:
         self._status = _status_type(self._view.type)
         self._pool: ThreadPoolExecutor | None = None
         self._undecodable = UNDECODABLE_RECONCILES.labels(declaration.name)
+        self.add: Callable[[Key, int, str], None] | None = None
+        """Adds a key with a priority and a reason to the work queue of the controller."""
 
     @property
     def reconcile(self) -> Callable[[Request], Awaitable[Result | None]]:
@@ -182,7 +184,7 @@ class Reconciler:
             )
 
     async def _call(self, handler: Handler, request: Request, obj: Any) -> Any:
-        context = Context(self._runtime, self._reader, request, obj)
+        context = Context(self._runtime, self._reader, request, obj, add=self.add)
         if handler.is_async:
             return await (handler.call(obj, context) if handler.takes_context else handler.call(obj))
         blocking = SyncContext(context, asyncio.get_running_loop())
