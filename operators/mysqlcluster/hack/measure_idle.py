@@ -88,11 +88,17 @@ class SimulatedAgents:
 
 def _application(servers: Any, member: str) -> web.Application:
     from mysqlcluster.actions import decode_action
+    from mysqlcluster.agent.changes import send_changes
     from mysqlcluster.agents import ActionError
     from mysqlcluster.observation import encode_member
 
+    closing = asyncio.Event()
+
     async def state(_: web.Request) -> web.Response:
         return web.Response(body=encode_member(await servers.state(member)), content_type="application/json")
+
+    async def changes(request: web.Request) -> web.StreamResponse:
+        return await send_changes(request, lambda: servers.state(member), closing)
 
     async def act(request: web.Request) -> web.Response:
         try:
@@ -103,6 +109,7 @@ def _application(servers: Any, member: str) -> web.Application:
 
     application = web.Application()
     application.router.add_get("/v1/state", state)
+    application.router.add_get("/v1/changes", changes)
     application.router.add_post("/v1/actions", act)
     return application
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mysqlcluster.actions import Action
@@ -25,6 +25,10 @@ class Agents(Protocol):
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action through its agent; raises `ActionError`."""
+        ...
+
+    def watch(self, members: Sequence[str], primary: str, changed: Callable[[], None]) -> bool:
+        """Call a function when a member changes or does not answer; return whether every change is noticed."""
         ...
 
 

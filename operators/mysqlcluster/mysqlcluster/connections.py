@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from steersman import Key
@@ -11,6 +11,7 @@ from mysqlcluster import names
 from mysqlcluster.actions import Action
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
 from mysqlcluster.agents import ActionError, Agents
+from mysqlcluster.change_streams import ChangeStreams
 from mysqlcluster.observation import MemberState
 
 __all__ = ["AgentSource", "HttpsAgentSource", "source_of_agents", "use_agents"]
@@ -41,9 +42,10 @@ class AgentSource(Protocol):
 class HttpsAgents:
     """The agents of one cluster, over HTTPS."""
 
-    def __init__(self, client: AgentClient) -> None:
-        """Use an open client."""
+    def __init__(self, client: AgentClient, streams: ChangeStreams) -> None:
+        """Use an open client and the streams of its agents."""
         self._client = client
+        self._streams = streams
 
     async def state(self, member: str) -> MemberState:
         """Return the state of a member; `unreachable` if its agent does not answer in time."""
@@ -56,6 +58,10 @@ class HttpsAgents:
         except (ActionRefusedError, AgentUnreachableError) as problem:
             raise ActionError(str(problem)) from None
 
+    def watch(self, members: Sequence[str], primary: str, changed: Callable[[], None]) -> bool:
+        """Call a function at changes; see `Agents.watch`."""
+        return self._streams.watch(members, primary, changed)
+
 
 class HttpsAgentSource:
     """Clients of the agents of all clusters; each is kept until its token or authority changes."""
@@ -67,7 +73,7 @@ class HttpsAgentSource:
             url_of: The URL of a member of a cluster.
         """
         self._url_of = url_of
-        self._clients: dict[Key, tuple[tuple[str, str], AgentClient]] = {}
+        self._clients: dict[Key, tuple[tuple[str, str], AgentClient, ChangeStreams]] = {}
 
     async def of(self, key: Key, token: str, authority: str) -> Agents:
         """Return the agents of a cluster; arguments are those of `AgentSource.of`."""
@@ -75,14 +81,16 @@ class HttpsAgentSource:
         if known is None or known[0] != (token, authority):
             await self.forget(key)
             client = AgentClient(lambda member: self._url_of(key, member), lambda: token, authority)
-            known = self._clients[key] = ((token, authority), client)
-        return HttpsAgents(known[1])
+            known = self._clients[key] = ((token, authority), client, ChangeStreams(client))
+        return HttpsAgents(*known[1:])
 
     async def forget(self, key: Key) -> None:
         """Close the connections to the agents of a cluster."""
         known = self._clients.pop(key, None)
         if known is not None:
-            await known[1].close()
+            _, client, streams = known
+            await streams.close()
+            await client.close()
 
     async def keep(self, clusters: Collection[Key]) -> None:
         """Close the connections to the agents of all other clusters."""

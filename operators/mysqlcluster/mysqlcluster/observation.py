@@ -15,6 +15,8 @@ import msgspec
 from mysqlcluster.gtid import GtidSet
 
 __all__ = [
+    "CHANGE",
+    "HEARTBEAT",
     "CloneProgress",
     "MemberState",
     "Observation",
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 MAX_REPORT_BYTES = 1 << 20
+CHANGE, HEARTBEAT = b"c", b"h"
+"""Bytes of an agent's stream: the condition of the member has changed, or it is as before."""
 
 
 class Role(StrEnum):
@@ -131,6 +135,24 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     def logged(self) -> GtidSet:
         """The transactions that this member can have sent to its replicas."""
         return self.executed.union(self.committing)
+
+    @property
+    def condition(self) -> MemberState:
+        """This state without the values that change in a healthy cluster; a change of the rest needs a decision.
+
+        Shares are rounded: of connections to tenths, of the volume to hundredths.
+        """
+        return msgspec.structs.replace(
+            self,
+            executed=GtidSet(),
+            retrieved=GtidSet(),
+            committing=GtidSet(),
+            commits_waiting=0,
+            lag_seconds=None,
+            probe_seconds=0.0,
+            connections=10 * self.connections // max(1, self.max_connections),
+            disk_used_ratio=round(self.disk_used_ratio, 2),
+        )
 
     @property
     def usable(self) -> bool:

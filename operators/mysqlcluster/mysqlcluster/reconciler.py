@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -21,11 +22,19 @@ from mysqlcluster.connections import source_of_agents
 from mysqlcluster.desired import Desired, SpecError
 from mysqlcluster.engines import engine_of
 from mysqlcluster.following import Followed, followed_by
-from mysqlcluster.machine import ClusterState, Decision, Kind, Policy, decide
+from mysqlcluster.machine import IDLE_SECONDS, ClusterState, Decision, Kind, Policy, decide
 from mysqlcluster.observation import Observation
 from mysqlcluster.passwords import passwords_of, rotate
 from mysqlcluster.rollouts import roll_out, rollout_of
-from mysqlcluster.status import role_of, state_of, with_invalid_spec, with_name_conflict, with_observation, with_state
+from mysqlcluster.status import (
+    is_settled,
+    role_of,
+    state_of,
+    with_invalid_spec,
+    with_name_conflict,
+    with_observation,
+    with_state,
+)
 from mysqlcluster.storing import ClusterGoneError, store_status
 from mysqlcluster.tokens import rotate_token
 from mysqlcluster.trust import authority_of, rotate_certificates
@@ -42,6 +51,8 @@ MAX_ROUNDS = 25
 REFUSED_RETRY_SECONDS = 1.0
 NAME_CONFLICT_RETRY_SECONDS = 5.0
 UPDATE_POLL_SECONDS = 1.0
+WATCHED_SECONDS = 120.0
+"""Time between reconciles of a settled cluster whose agents report changes."""
 
 
 class SwitchRequest(NamedTuple):
@@ -99,7 +110,7 @@ async def _refuse(cluster: C, problem: str, ctx: Context) -> Result:
 
 
 async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: SwitchRequest) -> Result:
-    want = followed.want
+    want, before = followed.want, cluster.status
     # A running cluster must fail over even if a variable is refused.
     refused = server_settings.refused(want.config)
     want = want._replace(config={name: value for name, value in want.config.items() if name not in refused})
@@ -154,7 +165,21 @@ async def _reconcile(cluster: C, followed: Followed, ctx: Context, switch: Switc
         storage_ok=storage.status == "True",
     )
     after = done.decision.after
+    if (
+        not want.autoscaling.enabled
+        and storage.status == "True"
+        and _waits(done.decision)
+        and is_settled(before, status)
+    ):
+        members = names.members(want.key.name, size)
+        if agents.watch(members, status.primary, partial(ctx.enqueue, "agent")):
+            after = WATCHED_SECONDS
     return Result(requeue_after=min(after, UPDATE_POLL_SECONDS) if status.phase == "Updating" else after)
+
+
+def _waits(decision: Decision) -> bool:
+    """Return whether the state machine only waits for a change."""
+    return not decision.actions and decision.after == IDLE_SECONDS
 
 
 def _refusals(config: Mapping[str, str]) -> list[str]:

@@ -23,6 +23,7 @@ from mysqlcluster.machine.state import Errant
 from mysqlcluster.observation import MemberState, Observation, Role
 
 __all__ = [
+    "is_settled",
     "phase_of",
     "role_of",
     "seconds_of",
@@ -138,6 +139,15 @@ def with_observation(
             status.conditions, (*_conditions(want, state, seen, blocked, update_blocked), *more), now, generation
         ),
     )
+
+
+def is_settled(before: MySQLClusterStatus, after: MySQLClusterStatus) -> bool:
+    """Return whether a cluster runs, and its status differs at most in transactions and lag from the one before."""
+    return after.phase == "Running" and _without_transactions(before) == _without_transactions(after)
+
+
+def _without_transactions(status: MySQLClusterStatus) -> MySQLClusterStatus:
+    return replace(status, members=tuple(replace(each, gtid="", lag_seconds=None) for each in status.members))
 
 
 def with_invalid_spec(status: MySQLClusterStatus, generation: int, message: str, now: datetime) -> MySQLClusterStatus:

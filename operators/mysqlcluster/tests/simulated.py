@@ -54,6 +54,9 @@ class SimulatedServers:
     async def close(self):
         pass
 
+    def watch(self, members, primary, changed):
+        return False
+
     async def state(self, member: str) -> MemberState:
         self._replicate()
         return unreachable(member) if member in self.down else self._seen(member)

@@ -3,6 +3,7 @@
 | request | response |
 |---|---|
 | `GET /v1/state` | the report of the member |
+| `GET /v1/changes` | a stream with a byte for each change; see `mysqlcluster.agent.changes` |
 | `POST /v1/actions` | performs an action; then the report of the member, or 409 with the reason |
 | `GET /v1/copy` | a copy of the running server as a stream |
 | `GET /v1/binlogs` | the binary logs; see `mysqlcluster.backup.agent_binlogs` |
@@ -14,6 +15,7 @@ All other requests need the token of the cluster's Secret.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,6 +24,7 @@ from aiohttp import web
 from steersman.logs import get_logger
 
 from mysqlcluster.actions import MAX_ACTION_BYTES, decode_action
+from mysqlcluster.agent.changes import send_changes
 from mysqlcluster.agent.copies import HISTORY_HEADER
 from mysqlcluster.agent.local import RefusedError
 from mysqlcluster.agent.member import Member
@@ -52,8 +55,10 @@ class AgentServer:
         self._member = member
         self._tokens = tokens
         self._tls = tls
+        self._closing = asyncio.Event()
         application = web.Application(middlewares=[self._authenticate], client_max_size=MAX_ACTION_BYTES)
         application.router.add_get("/v1/state", self._state)
+        application.router.add_get("/v1/changes", self._changes)
         application.router.add_post("/v1/actions", self._act)
         application.router.add_get("/v1/copy", self._copy)
         add_binlog_routes(application, member)
@@ -74,6 +79,7 @@ class AgentServer:
 
     async def close(self) -> None:
         """Stop listening and end requests."""
+        self._closing.set()
         await self._runner.cleanup()
 
     @web.middleware
@@ -87,6 +93,9 @@ class AgentServer:
 
     async def _state(self, _: web.Request) -> web.StreamResponse:
         return _json(encode_member(await self._member.state()))
+
+    async def _changes(self, request: web.Request) -> web.StreamResponse:
+        return await send_changes(request, self._member.state, self._closing)
 
     async def _act(self, request: web.Request) -> web.StreamResponse:
         try:

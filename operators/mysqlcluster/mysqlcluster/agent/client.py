@@ -12,7 +12,7 @@ from steersman.client import NativeTransport, TransportError
 from steersman.client.config import Config, TlsConfig
 
 from mysqlcluster.actions import Action, encode_action
-from mysqlcluster.observation import MAX_REPORT_BYTES, MemberState, decode_member, unreachable
+from mysqlcluster.observation import CHANGE, MAX_REPORT_BYTES, MemberState, decode_member, unreachable
 
 __all__ = ["ActionRefusedError", "AgentClient", "AgentUnreachableError"]
 
@@ -77,6 +77,35 @@ class AgentClient:
             return await self._request("GET", member, "/v1/state", None, self._state_seconds)
         except (AgentUnreachableError, ActionRefusedError):
             return unreachable(member)
+
+    async def changes(self, member: str, heartbeat_seconds: float) -> AsyncIterator[None]:
+        """Yield when the stream has started, and at each change of a member.
+
+        Args:
+            member: The member.
+            heartbeat_seconds: Time after which the agent writes although nothing has changed, from 0.1 to 60.
+
+        Raises:
+            ActionRefusedError: The agent has no stream of changes, or refuses the token.
+            AgentUnreachableError: The agent did not answer in time, missed a heartbeat, or has closed the stream.
+        """
+        try:
+            async with self._transport(self._url_of(member)).stream(
+                "GET",
+                "/v1/changes",
+                query={"heartbeat": f"{heartbeat_seconds:g}"},
+                headers={"Authorization": f"Bearer {self._token()}"},
+                connect_timeout=self._state_seconds,
+                idle_timeout=heartbeat_seconds + self._state_seconds,
+            ) as response:
+                if response.status != 200:
+                    raise ActionRefusedError(_reason(response.status, await _bounded(response.chunks)))
+                async for chunk in response.chunks:
+                    if CHANGE in chunk:
+                        yield
+        except (TimeoutError, TransportError, ValueError) as problem:
+            raise AgentUnreachableError(f"{member}: {problem or type(problem).__name__}") from None
+        raise AgentUnreachableError(f"{member}: the agent has closed the stream")
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action through its agent, and return the state of the member after it.

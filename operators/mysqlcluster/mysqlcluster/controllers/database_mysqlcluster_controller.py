@@ -1,6 +1,6 @@
 """Reconciles every MySQLCluster of database.example.com with its spec."""
 
-from steersman import Context, Result, Watch, to_label
+from steersman import Context, Key, Result, Watch, to_label
 from steersman.k8s import ConfigMap, PersistentVolumeClaim, Pod, PodDisruptionBudget, Secret, Service, StatefulSet
 from steersman.predicates import annotations_changed, generation_changed
 
@@ -20,10 +20,15 @@ operator.permit("patch", PersistentVolumeClaim)
 operator.permit("patch", MySQLCluster)
 
 
+def cluster_of(request: MySQLSwitchover) -> Key:
+    """Return the key of the cluster of a request."""
+    return Key(request.metadata.namespace, request.spec.cluster)
+
+
 @operator.controller(
     owns=OWNED,
-    reads=[MySQLSwitchover, CompactCluster, PersistentVolumeClaim],
-    watches=[Watch(Pod, to=to_label(CLUSTER_LABEL))],
+    reads=[CompactCluster, PersistentVolumeClaim],
+    watches=[Watch(Pod, to=to_label(CLUSTER_LABEL)), Watch(MySQLSwitchover, to=cluster_of)],
     where=generation_changed | annotations_changed,
     workers=16,
 )

@@ -32,9 +32,10 @@ from mysqlcluster.machine.state import (
 )
 from mysqlcluster.observation import MemberState, Observation, Role
 
-__all__ = ["repoint", "watch"]
+__all__ = ["IDLE_SECONDS", "repoint", "watch"]
 
 IDLE_SECONDS = 2.0
+"""Time between observations of a cluster without actions."""
 MAX_MISSING_TRANSACTIONS = 10_000
 """A replica that lacks at most so many transactions is asked whether it is complete.
 
