@@ -61,6 +61,8 @@ class SimulatedAgents:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._closing = asyncio.Event()
+        self._runners: list[web.AppRunner] = []
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     def serve(self, number: int, certificate: Path, key: Path) -> None:
@@ -76,23 +78,27 @@ class SimulatedAgents:
         members = names.members(f"idle-{number}", MEMBERS)
         servers = SimulatedServers(*members)
         for ordinal, member in enumerate(members):
-            runner = web.AppRunner(_application(servers, member), access_log=None)
+            runner = web.AppRunner(_application(servers, member, self._closing), access_log=None)
+            self._runners.append(runner)
             await runner.setup()
             port = FIRST_PORT + number * MEMBERS + ordinal
             await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
 
     def close(self) -> None:
         """Stop all agents."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
 
+    async def _close(self) -> None:
+        self._closing.set()
+        await asyncio.gather(*(runner.cleanup() for runner in self._runners))
 
-def _application(servers: Any, member: str) -> web.Application:
+
+def _application(servers: Any, member: str, closing: asyncio.Event) -> web.Application:
     from mysqlcluster.actions import decode_action
     from mysqlcluster.agent.changes import send_changes
     from mysqlcluster.agents import ActionError
     from mysqlcluster.observation import encode_member
-
-    closing = asyncio.Event()
 
     async def state(_: web.Request) -> web.Response:
         return web.Response(body=encode_member(await servers.state(member)), content_type="application/json")
