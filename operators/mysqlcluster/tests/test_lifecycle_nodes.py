@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Iterator
@@ -93,6 +94,29 @@ def test_servers_that_are_killed_during_an_upgrade_lose_no_write(lifecycle: Embe
                 return series == {"11.8."} or (failed and series == {"10.11"})
 
             until(ended, "the upgrade did not end", UPGRADE_SECONDS)
+            writers.wait_acknowledged()
+        scenario.check_history(database, writers)
+
+
+CONNECTIONS = 14
+
+
+def test_the_size_follows_the_connections_of_clients(lifecycle: EmbeddedCluster):
+    """Clients of the replica use most of its 20 connections: a replica is added, and removed when they are gone."""
+    bounds = {"enabled": True, "minSize": 2, "maxSize": 3, "scaleDownStabilizationSeconds": 1}
+    wanted = manifest(size=2, config={"max_connections": "20"}, autoscaling={**bounds, "targetConnectionsPercent": 50})
+    with operated(lifecycle, wanted, "scaling") as cluster, tier_of(cluster) as tier:
+        database = scenario.started(tier, wanted)
+        with scenario.Writers(database) as writers:
+            writers.wait_acknowledged()
+            before = database.wait_healthy()
+            (replica,) = (each["name"] for each in before["members"] if each["name"] != before["primary"])
+            with contextlib.ExitStack() as clients:
+                address = clients.enter_context(tier.member_address(replica))
+                for _ in range(CONNECTIONS):
+                    clients.enter_context(database.session(address))
+                scenario.until(lambda: database.healthy().get("size") == 3, lambda: f"not added: {database.status()}")
+            scenario.until(lambda: database.healthy().get("size") == 2, lambda: f"not removed: {database.status()}")
             writers.wait_acknowledged()
         scenario.check_history(database, writers)
 
