@@ -6,6 +6,7 @@ replica has and the primary lacks is errant: it cannot be one that the primary e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 MAX_REPORT_BYTES = 1 << 20
+ROUNDED_LAG_SECONDS = 8.0
 CHANGE, HEARTBEAT = b"c", b"h"
 """Bytes of an agent's stream: the condition of the member has changed, or it is as before."""
 
@@ -140,7 +142,8 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     def condition(self) -> MemberState:
         """This state without the values that change in a healthy cluster; a change of the rest needs a decision.
 
-        Shares are rounded: of connections to tenths, of the volume to hundredths.
+        Shares are rounded: of connections to tenths, of the volume to hundredths. A lag of 8 seconds or more is rounded
+        down to a power of two.
         """
         return msgspec.structs.replace(
             self,
@@ -148,7 +151,7 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
             retrieved=GtidSet(),
             committing=GtidSet(),
             commits_waiting=0,
-            lag_seconds=None,
+            lag_seconds=_rounded_lag(self.lag_seconds),
             probe_seconds=0.0,
             connections=10 * self.connections // max(1, self.max_connections),
             disk_used_ratio=round(self.disk_used_ratio, 2),
@@ -184,6 +187,10 @@ class Observation(msgspec.Struct, frozen=True):
     def select(self, names: Sequence[str]) -> tuple[MemberState, ...]:
         """Return the states of these members, in the order of `names`."""
         return tuple(map(self.get, names))
+
+
+def _rounded_lag(seconds: float | None) -> float:
+    return 2.0 ** int(math.log2(seconds)) if seconds is not None and seconds >= ROUNDED_LAG_SECONDS else 0.0
 
 
 def unreachable(name: str) -> MemberState:

@@ -89,9 +89,11 @@ async def test_a_stream_is_open_after_its_first_byte_and_each_change_of_the_cond
         assert found.watch()
 
 
-async def test_transactions_and_lag_are_no_change_of_the_condition():
+async def test_transactions_and_a_small_lag_are_no_change_of_the_condition():
     busy = replace(REPLICA, executed=GtidSet.parse("0-1-7"), lag_seconds=3.0, probe_seconds=0.2, connections=4)
     assert busy.condition == REPLICA.condition
+    assert replace(REPLICA, lag_seconds=9.0).condition == replace(REPLICA, lag_seconds=15.9).condition
+    assert replace(REPLICA, lag_seconds=16.0).condition != replace(REPLICA, lag_seconds=15.9).condition
     assert replace(REPLICA, connections=40).condition != REPLICA.condition
 
 
