@@ -18,6 +18,7 @@ from mysqlcluster.gtid import GtidSet
 __all__ = [
     "CHANGE",
     "HEARTBEAT",
+    "STALLED_SECONDS",
     "CloneProgress",
     "MemberState",
     "Observation",
@@ -29,6 +30,8 @@ __all__ = [
 
 MAX_REPORT_BYTES = 1 << 20
 ROUNDED_LAG_SECONDS = 8.0
+STALLED_SECONDS = 5.0
+"""Time for which the same commits wait on a primary until it is checked whether their acknowledgements were lost."""
 CHANGE, HEARTBEAT = b"c", b"h"
 """Bytes of an agent's stream: the condition of the member has changed, or it is as before."""
 
@@ -98,6 +101,8 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
     """The number of acknowledgements that a commit waits for, if `semi_sync_source` is True."""
     commits_waiting: int = 0
     """The number of sessions that wait for an acknowledgement."""
+    commit_seconds: float = 0.0
+    """The time for which the same commits wait; 0 if none waits."""
     lag_seconds: float | None = None
     """None when it is not known, such as while a thread is stopped."""
     version: str = ""
@@ -151,6 +156,7 @@ class MemberState(msgspec.Struct, frozen=True, rename="camel"):
             retrieved=GtidSet(),
             committing=GtidSet(),
             commits_waiting=0,
+            commit_seconds=float(self.commit_seconds >= STALLED_SECONDS),
             lag_seconds=_rounded_lag(self.lag_seconds),
             probe_seconds=0.0,
             connections=10 * self.connections // max(1, self.max_connections),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mysqlcluster.actions import Clone, SetSource
+from mysqlcluster.actions import Clone, Demote, SetSource
 from mysqlcluster.machine import ClusterState, Policy, Quorum, decide
 from mysqlcluster.observation import CloneProgress, MemberState, Observation
 
-from .test_failover_policy import NAMES, primary, replica
+from .test_failover_policy import NAMES, gtids, primary, replica
 
 STATE = ClusterState(primary="db-0", epoch=3, quorum=Quorum(NAMES, 1))
 
@@ -56,3 +56,20 @@ def test_replicas_are_cloned_one_after_the_other():
     assert not any(isinstance(action, Clone) for action in found)
     both = actions(broken("db-1", "1062: Duplicate entry"), broken("db-2", "1062: Duplicate entry"))
     assert [action.member for action in both] == ["db-1"]
+
+
+def stalled(seconds: float, *members: MemberState):
+    waiting = replace(primary(waiting=1), commit_seconds=seconds)
+    policy = Policy(NAMES, max_ack_count=1)
+    return decide(policy, STATE, Observation((waiting, *members), 100.0)).actions
+
+
+def test_a_primary_whose_acknowledgements_were_lost_is_demoted_so_that_its_commits_end():
+    (action,) = stalled(5.0, following("db-1"), following("db-2"))
+    assert action == Demote(member="db-0", epoch=3, drain_seconds=0.0)
+    assert stalled(4.9, following("db-1"), following("db-2")) == ()
+
+
+def test_commits_that_wait_for_a_replica_without_their_transactions_are_not_ended():
+    behind = replace(following("db-1"), executed=gtids(4), retrieved=gtids(4))
+    assert stalled(60.0, behind, replace(behind, name="db-2")) == ()

@@ -69,6 +69,9 @@ class Member:
         self._settings_revision = server_settings.revision(settings.server_settings)
         self._settings_error = ""
         self._lag: float | None = None
+        self._waiting: tuple[GtidSet, GtidSet] | None = None
+        """The transactions of the primary while commits wait."""
+        self._waiting_since = 0.0
         self._lock = asyncio.Lock()
 
     @property
@@ -140,6 +143,7 @@ class Member:
             semi_sync_replica=facts.semi_sync_replica,
             ack_count=facts.ack_count,
             commits_waiting=facts.commits_waiting,
+            commit_seconds=self._commit_seconds(facts, started),
             lag_seconds=self._lag_of(facts),
             version=facts.version,
             probe_seconds=probe_seconds,
@@ -152,6 +156,13 @@ class Member:
         if facts.lag_seconds is not None or facts.executed.contains(facts.retrieved):
             self._lag = facts.lag_seconds
         return self._lag
+
+    def _commit_seconds(self, facts: ServerFacts, now: float) -> float:
+        """Return the time for which commits wait and no transaction was added."""
+        waiting = (facts.executed, facts.committing) if facts.commits_waiting else None
+        if waiting is None or waiting != self._waiting:
+            self._waiting, self._waiting_since = waiting, now
+        return now - self._waiting_since
 
     async def send_copy(self) -> tuple[GtidSet, AsyncIterator[bytes]]:
         """Return the GTID history of the server and the stream of a consistent copy.

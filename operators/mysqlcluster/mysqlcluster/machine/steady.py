@@ -30,7 +30,7 @@ from mysqlcluster.machine.state import (
     Step,
     Transition,
 )
-from mysqlcluster.observation import MemberState, Observation, Role
+from mysqlcluster.observation import STALLED_SECONDS, MemberState, Observation, Role
 
 __all__ = ["IDLE_SECONDS", "repoint", "watch"]
 
@@ -67,6 +67,8 @@ def watch(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
         return Decision(store=replace(state, transition=suspected), notices=(notice,), after=POLL_SECONDS)
     if (again := _promote_again(policy, state, primary)) is not None:
         return again
+    if (release := _release_commits(state, primary, seen)) is not None:
+        return release
     if policy.switch_to or state.primary not in policy.members:
         target = switchover.target_of(policy, state, seen)
         if isinstance(target, MemberState):
@@ -86,6 +88,23 @@ def _promote_again(policy: Policy, state: ClusterState, primary: MemberState) ->
     if primary.epoch != state.epoch:
         return Decision(actions=(Fence(member=primary.name, epoch=state.epoch),), after=POLL_SECONDS)
     action = Promote(member=primary.name, epoch=state.epoch, ack_count=policy.acks_of(state.quorum))
+    return Decision(actions=(action,), after=POLL_SECONDS)
+
+
+def _release_commits(state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
+    """Return the decision that restarts a primary whose commits wait for acknowledgements that were lost.
+
+    A replica of MariaDB that connects again does not receive the transactions that it has, and does not acknowledge
+    them again. The commits, and all later ones, would wait for ever. The agent kills the server for the demotion; then
+    the primary is promoted again.
+    """
+    if primary.commit_seconds < STALLED_SECONDS:
+        return None
+    replicas = _acknowledging(state.quorum, state, primary, seen)
+    holders = [each for each in replicas if each.received.contains(primary.logged)]
+    if len(holders) < max(1, state.quorum.acks):
+        return None
+    action = Demote(member=primary.name, epoch=state.epoch, drain_seconds=0.0)
     return Decision(actions=(action,), after=POLL_SECONDS)
 
 

@@ -103,6 +103,22 @@ def test_a_cluster_that_degrades_to_asynchronous_commits_fails_over_only_with_al
     assert found.reached > 0
 
 
+class CommitsThatStall(Model):
+    """Each observation shows commits on the primary that wait for lost acknowledgements."""
+
+    def decided(self, state, members):
+        stalled = tuple(replace(m, commit_seconds=60.0) if m.role is Role.PRIMARY else m for m in members)
+        return super().decided(state, stalled)
+
+
+def test_a_primary_that_is_demoted_for_lost_acknowledgements_loses_nothing():
+    model = CommitsThatStall(3, Limits(writes=1, faults=1, missing=1, versions=6))
+    found = search(model, start(3, 1), most=200_000, goal=lambda current: current.state.epoch > 1)
+    assert found.violation == "", "\n".join(found.trace)
+    assert found.complete
+    assert found.reached > 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("members", "operators", "limits"),
