@@ -31,6 +31,8 @@ from mysqlcluster.observation import MemberState, Observation
 from .members import REVISION, Members, application, run
 
 ATTEMPT_SECONDS = 3.0
+EQUAL_SECONDS = 10.0
+"""Time in which all members must have the same numbers after the last writes."""
 WAIT_SECONDS = 300.0
 """Time limit of a condition. On a busy machine a copy of the data, or the start of a server, takes minutes, and a full
 volume stops a server for up to a minute after space is free."""
@@ -336,12 +338,19 @@ class Writers:
 
 
 async def read_all(members: Members, names: Iterable[str]) -> dict[str, set[int]]:
-    """Return the numbers that each member has."""
-    found: dict[str, set[int]] = {}
-    for name in names:
-        async with application(members, name) as connection:
-            found[name] = {row[0] for row in await run(connection, "SELECT id FROM items")}
-    return found
+    """Return the numbers that each member has: when all have the same, or after some seconds.
+
+    A busy server may execute statements of clients that have disconnected while the members are read one by one.
+    """
+    names, deadline = tuple(names), time.monotonic() + EQUAL_SECONDS
+    while True:
+        found: dict[str, set[int]] = {}
+        for name in names:
+            async with application(members, name) as connection:
+                found[name] = {row[0] for row in await run(connection, "SELECT id FROM items")}
+        if len({frozenset(numbers) for numbers in found.values()}) == 1 or time.monotonic() > deadline:
+            return found
+        await asyncio.sleep(0.5)
 
 
 class Faults:
