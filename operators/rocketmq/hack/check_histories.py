@@ -180,9 +180,12 @@ def _results_in_one_cluster(mode: str, seeds: Sequence[int]) -> Generator[dict[s
         operated(cluster, f"histories-{mode.lower()}") as operator,
     ):
         image = {"brokerImage": f"rocketmq:{VERSIONS[0]}"}
-        shop = Shop(
-            cluster, operator, started(cluster, operator.ports, servers=name_service(2), **image, **SPECS[mode])
-        )
+        try:
+            group = started(cluster, operator.ports, servers=name_service(2), **image, **SPECS[mode])
+        except (AssertionError, RemotingError) as problem:
+            yield {"seed": seeds[0], "faults": [], "problem": f"the group did not start: {problem}"}
+            return
+        shop = Shop(cluster, operator, group)
         for seed in tuple(seeds):
             chosen = faults_of(seed)
             run_of = {"seed": seed, "faults": [str(each) for each in chosen]}
