@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Generator
@@ -44,11 +45,12 @@ KIND = "mysqlclusters.database.example.com"
 def render(report: dict[str, Any]) -> str:
     """Return the figures as text for the README."""
     note = f"; {report['note']}" if report.get("note") else ""
-    return (
+    text = (
         f"An operator with {report['clusters']} idle clusters of three members uses {report['cpu_percent']:.1f} % of a"
-        f" core\n(median of {len(report['samples'])} samples of {SAMPLE_SECONDS:.0f} s) and"
+        f" core (median of {len(report['samples'])} samples of {SAMPLE_SECONDS:.0f} s) and"
         f" {report['rss_mb']:.0f} MB of memory ({report['date']}, {report['cores']} cores, simulated agents{note})."
     )
+    return textwrap.fill(text, 120)
 
 
 def with_figures(readme: str, report: dict[str, Any]) -> str:
