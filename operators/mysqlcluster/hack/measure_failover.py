@@ -69,20 +69,18 @@ def measure(flavor: str, runs: int, note: str) -> dict[str, Any]:
     from steersman.logs import configure
 
     from tests import scenario
-    from tests.test_process_nodes import CLUSTER, operated, process_cluster, tier_of
+    from tests.test_process_nodes import manifest, operated, process_cluster, tier_of
 
     configure(level="error")
     server, version = SERVERS[flavor]
-    cluster_manifest: dict[str, Any] = CLUSTER
-    spec: dict[str, Any] = cluster_manifest["spec"]
-    manifest = cluster_manifest | {"spec": spec | {"flavor": flavor, "version": version}}
+    wanted = manifest(flavor=flavor, version=version)
     with (
         tempfile.TemporaryDirectory() as directory,
         process_cluster(Path(directory), {f"steersman/{flavor}": server}) as processes,
-        operated(processes, manifest, "measured") as cluster,
+        operated(processes, wanted, "measured") as cluster,
         tier_of(cluster) as tier,
     ):
-        database = scenario.started(tier, manifest)
+        database = scenario.started(tier, wanted)
         with scenario.Writers(database) as writers:
             writers.wait_acknowledged()
             losses = _repeated(runs, "failover", lambda: _lost(database, writers))

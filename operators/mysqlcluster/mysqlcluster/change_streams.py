@@ -71,11 +71,12 @@ class ChangeStreams:
                     self._open.add(stream)
                     self._changed()
             except (ActionRefusedError, AgentUnreachableError):
-                if stream in self._open:
-                    self._open.discard(stream)
-                    self._changed()
+                pass
             finally:
+                was_open = stream in self._open
                 self._open.discard(stream)
+            if was_open:
+                self._changed()
             await asyncio.sleep(self._retry)
 
 

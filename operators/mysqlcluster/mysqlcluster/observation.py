@@ -30,6 +30,7 @@ __all__ = [
 
 MAX_REPORT_BYTES = 1 << 20
 ROUNDED_LAG_SECONDS = 8.0
+"""Lag from which a change counts as a change of the condition."""
 STALLED_SECONDS = 5.0
 """Time for which the same commits wait on a primary until it is checked whether their acknowledgements were lost."""
 CHANGE, HEARTBEAT = b"c", b"h"

@@ -11,7 +11,7 @@ from aiohttp import ClientSession, web
 from msgspec.structs import replace
 
 from mysqlcluster.agent.changes import send_changes
-from mysqlcluster.agent.client import AgentClient
+from mysqlcluster.agent.client import ActionRefusedError, AgentClient
 from mysqlcluster.change_streams import ChangeStreams
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.observation import MemberState, Role
@@ -28,7 +28,6 @@ class Agent:
         self.answers = asyncio.Event()
         self.answers.set()
         self.closing = asyncio.Event()
-        self.url = ""
 
     async def read(self) -> MemberState:
         await self.answers.wait()
@@ -78,12 +77,19 @@ async def operator(url: str) -> AsyncGenerator[Operator]:
         await found.client.close()
 
 
-async def test_a_stream_is_open_after_its_first_byte_and_each_change_of_the_condition_is_reported():
-    agent = Agent()
+@contextlib.asynccontextmanager
+async def watching(agent: Agent) -> AsyncGenerator[Operator]:
+    """Serve an agent, and open the stream of an operator to it."""
     async with agent.serving() as url, operator(url) as found:
         assert not found.watch()
         await found.called()
         assert found.watch()
+        yield found
+
+
+async def test_a_stream_is_open_after_its_first_byte_and_each_change_of_the_condition_is_reported():
+    agent = Agent()
+    async with watching(agent) as found:
         agent.state = replace(REPLICA, io_running=False)
         await found.called()
         assert found.watch()
@@ -99,9 +105,7 @@ async def test_transactions_and_a_small_lag_are_no_change_of_the_condition():
 
 async def test_an_agent_that_misses_a_heartbeat_is_reported_and_connected_to_again():
     agent = Agent()
-    async with agent.serving() as url, operator(url) as found:
-        found.watch()
-        await found.called()
+    async with watching(agent) as found:
         agent.answers.clear()
         await found.called()
         assert not found.watch()
@@ -112,9 +116,7 @@ async def test_an_agent_that_misses_a_heartbeat_is_reported_and_connected_to_aga
 
 async def test_an_agent_that_closes_ends_its_streams():
     agent = Agent()
-    async with agent.serving() as url, operator(url) as found:
-        found.watch()
-        await found.called()
+    async with watching(agent) as found:
         agent.closing.set()
         await found.called()
         assert not found.watch()
@@ -124,7 +126,7 @@ async def test_an_agent_of_a_former_version_has_no_stream_so_that_its_cluster_is
     agent = Agent()
     async with agent.serving(streams=False) as url, operator(url) as found:
         assert not found.watch()
-        with pytest.raises(Exception, match="404"):
+        with pytest.raises(ActionRefusedError, match="404"):
             async for _ in found.client.changes("db-0", 1.0):
                 pass
         assert not found.watch()

@@ -13,9 +13,9 @@ from steersman.testing import EmbeddedCluster
 
 from tests import scenario
 from tests.test_process_nodes import (
-    CLUSTER,
     application,
     healthy,
+    manifest,
     operated,
     process_cluster,
     survives_the_loss_of_its_primary,
@@ -37,10 +37,6 @@ UPGRADE_SECONDS = 400.0
 def lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     with process_cluster(tmp_path_factory.mktemp("images"), IMAGES) as cluster:
         yield cluster
-
-
-def manifest(**spec: Any) -> dict[str, Any]:
-    return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
 
 
 def test_a_cluster_of_mysql_survives_the_loss_of_its_primary(lifecycle: EmbeddedCluster):

@@ -9,7 +9,7 @@ import pytest
 
 from . import scenario
 from .node_history import FaultKind, PodFault, faults_of, run_history
-from .test_process_nodes import CLUSTER, operated, process_cluster, tier_of
+from .test_process_nodes import manifest, operated, process_cluster, tier_of
 
 RUNS = int(os.environ.get("HISTORY_RUNS", "1"))
 HISTORIES = [
@@ -25,13 +25,13 @@ HISTORIES = [
 @pytest.fixture(scope="module", params=["mariadb-10.11", pytest.param("mysql-9.7", marks=pytest.mark.soak)])
 def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[scenario.Database]:
     flavor, _, version = request.param.partition("-")
-    manifest = {**CLUSTER, "spec": {**CLUSTER["spec"], "flavor": flavor, "version": version}}
+    wanted = manifest(flavor=flavor, version=version)
     with (
         process_cluster(tmp_path_factory.mktemp("images"), {f"steersman/{flavor}": request.param}) as processes,
-        operated(processes, manifest, "histories") as cluster,
+        operated(processes, wanted, "histories") as cluster,
         tier_of(cluster) as tier,
     ):
-        yield scenario.started(tier, manifest)
+        yield scenario.started(tier, wanted)
 
 
 def clear(database: scenario.Database) -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 PROJECT = Path(__file__).parents[1]
 NAMES = ("db-0", "db-1", "db-2")
 WAIT_SECONDS = 120.0
-CLUSTER = {
+CLUSTER: dict[str, Any] = {
     "apiVersion": "database.example.com/v1alpha1",
     "kind": "MySQLCluster",
     "metadata": {"name": "db"},
@@ -38,6 +38,11 @@ CLUSTER = {
         **scenario.SPEC,
     },
 }
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    """Return the cluster with other values in its spec."""
+    return {**CLUSTER, "spec": {**CLUSTER["spec"], **spec}}
 
 
 @contextlib.contextmanager

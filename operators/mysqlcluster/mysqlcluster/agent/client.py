@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -89,22 +90,14 @@ class AgentClient:
             ActionRefusedError: The agent has no stream of changes, or refuses the token.
             AgentUnreachableError: The agent did not answer in time, missed a heartbeat, or has closed the stream.
         """
-        try:
-            async with self._transport(self._url_of(member)).stream(
-                "GET",
-                "/v1/changes",
-                query={"heartbeat": f"{heartbeat_seconds:g}"},
-                headers={"Authorization": f"Bearer {self._token()}"},
-                connect_timeout=self._state_seconds,
-                idle_timeout=heartbeat_seconds + self._state_seconds,
-            ) as response:
-                if response.status != 200:
-                    raise ActionRefusedError(_reason(response.status, await _bounded(response.chunks)))
-                async for chunk in response.chunks:
-                    if CHANGE in chunk:
-                        yield
-        except (TimeoutError, TransportError, ValueError) as problem:
-            raise AgentUnreachableError(f"{member}: {problem or type(problem).__name__}") from None
+        idle_seconds = heartbeat_seconds + self._state_seconds
+        query = {"heartbeat": f"{heartbeat_seconds:g}"}
+        async with self._response(
+            "GET", member, "/v1/changes", query=query, connect_seconds=self._state_seconds, idle_seconds=idle_seconds
+        ) as chunks:
+            async for chunk in chunks:
+                if CHANGE in chunk:
+                    yield
         raise AgentUnreachableError(f"{member}: the agent has closed the stream")
 
     async def act(self, action: Action) -> MemberState:
@@ -117,22 +110,49 @@ class AgentClient:
         return await self._request("POST", action.member, "/v1/actions", encode_action(action), self._action_seconds)
 
     async def _request(self, method: str, member: str, path: str, body: bytes | None, seconds: float) -> MemberState:
+        async with self._response(
+            method, member, path, body=body, connect_seconds=seconds, idle_seconds=seconds, total_seconds=seconds
+        ) as chunks:
+            return decode_member(await _bounded(chunks))
+
+    @contextlib.asynccontextmanager
+    async def _response(
+        self,
+        method: str,
+        member: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        connect_seconds: float,
+        idle_seconds: float,
+        total_seconds: float | None = None,
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
+        """Open a response with status 200, and yield its chunks.
+
+        Raises:
+            ActionRefusedError: The response has another status.
+            AgentUnreachableError: A time limit passed, the connection ended, or the content is invalid.
+        """
         headers = {"Authorization": f"Bearer {self._token()}"}
         try:
             async with (
-                asyncio.timeout(seconds),
+                asyncio.timeout(total_seconds),
                 self._transport(self._url_of(member)).stream(
-                    method, path, headers=headers, body=body, connect_timeout=seconds, idle_timeout=seconds
+                    method,
+                    path,
+                    query=query or {},
+                    headers=headers,
+                    body=body,
+                    connect_timeout=connect_seconds,
+                    idle_timeout=idle_seconds,
                 ) as response,
             ):
-                content = await _bounded(response.chunks)
-                if response.status == 200:
-                    return decode_member(content)
-                raise ActionRefusedError(_reason(response.status, content))
-        except (TimeoutError, TransportError) as problem:
+                if response.status != 200:
+                    raise ActionRefusedError(_reason(response.status, await _bounded(response.chunks)))
+                yield response.chunks
+        except (TimeoutError, TransportError, ValueError) as problem:
             raise AgentUnreachableError(f"{member}: {problem or type(problem).__name__}") from None
-        except ValueError as problem:
-            raise AgentUnreachableError(f"{member}: {problem}") from None
 
     def _transport(self, url: str) -> NativeTransport:
         if url not in self._transports:

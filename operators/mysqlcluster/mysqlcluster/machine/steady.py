@@ -92,7 +92,7 @@ def _promote_again(policy: Policy, state: ClusterState, primary: MemberState) ->
 
 
 def _release_commits(state: ClusterState, primary: MemberState, seen: Observation) -> Decision | None:
-    """Return the decision that restarts a primary whose commits wait for acknowledgements that were lost.
+    """Return the decision that restarts a primary if the acknowledgements of its commits were lost.
 
     A replica of MariaDB that connects again does not receive the transactions that it has, and does not acknowledge
     them again. The commits, and all later ones, would wait for ever. The agent kills the server for the demotion; then

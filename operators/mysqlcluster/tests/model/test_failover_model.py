@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import pytest
 from msgspec.structs import replace
 
@@ -78,16 +81,30 @@ def test_a_change_of_size_in_which_members_fail_loses_nothing(members, before, w
     assert found.reached > 0
 
 
-class CommitsThatWait(Model):
-    """The policy has `degrade_to_async`, and each observation shows waiting commits on the primary."""
+class PrimaryReports(Model):
+    """Each observation shows these values on the primary."""
+
+    values: ClassVar[Mapping[str, object]] = {}
+
+    def decided(self, state, members):
+        seen = tuple(replace(m, **self.values) if m.role is Role.PRIMARY else m for m in members)
+        return super().decided(state, seen)
+
+
+class CommitsThatWait(PrimaryReports):
+    """The policy has `degrade_to_async`, and commits wait on the primary."""
+
+    values: ClassVar[Mapping[str, object]] = {"commits_waiting": 1}
 
     def __init__(self, count, limits):
         super().__init__(count, limits)
         self.policy = replace(self.policy, degrade_to_async=True)
 
-    def decided(self, state, members):
-        waiting = tuple(replace(m, commits_waiting=1) if m.role is Role.PRIMARY else m for m in members)
-        return super().decided(state, waiting)
+
+class CommitsThatStall(PrimaryReports):
+    """Commits wait on the primary for lost acknowledgements."""
+
+    values: ClassVar[Mapping[str, object]] = {"commit_seconds": 60.0}
 
 
 @pytest.mark.parametrize("members", [2, 3])
@@ -101,14 +118,6 @@ def test_a_cluster_that_degrades_to_asynchronous_commits_fails_over_only_with_al
     assert found.violation == "", "\n".join(found.trace)
     assert found.complete
     assert found.reached > 0
-
-
-class CommitsThatStall(Model):
-    """Each observation shows commits on the primary that wait for lost acknowledgements."""
-
-    def decided(self, state, members):
-        stalled = tuple(replace(m, commit_seconds=60.0) if m.role is Role.PRIMARY else m for m in members)
-        return super().decided(state, stalled)
 
 
 def test_a_primary_that_is_demoted_for_lost_acknowledgements_loses_nothing():
