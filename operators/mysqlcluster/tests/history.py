@@ -286,11 +286,17 @@ class Writers:
 
     The first task goes on with the member of its last acknowledgement for some seconds, as a client without knowledge
     of the failover does: a former primary must not acknowledge its writes.
+
+    Args:
+        loop: The operator.
+        count: Number of tasks.
+        kept_seconds: Time for which the first task goes on with a member that no longer acknowledges its writes.
     """
 
-    def __init__(self, loop: Loop, count: int) -> None:
+    def __init__(self, loop: Loop, count: int, *, kept_seconds: float = KEPT_SECONDS) -> None:
         self.history = History()
         self._loop = loop
+        self._kept_seconds = kept_seconds
         self._numbers = itertools.count(1)
         self._tasks = [asyncio.create_task(self._write(keeps=number == 0)) for number in range(count)]
 
@@ -306,7 +312,7 @@ class Writers:
         return self.history
 
     async def _write(self, *, keeps: bool) -> None:
-        member, kept_until = "", 0.0
+        member, kept_until = self._loop.stored.primary, time.monotonic() + self._kept_seconds
         while True:
             if not keeps or time.monotonic() > kept_until:
                 member = self._loop.stored.primary
@@ -315,7 +321,7 @@ class Writers:
                     while keeps or member == self._loop.stored.primary:
                         if await self._attempt(connection, member) is not Outcome.OK:
                             break
-                        kept_until = time.monotonic() + KEPT_SECONDS
+                        kept_until = time.monotonic() + self._kept_seconds
             except (aiomysql.Error, OSError, TimeoutError):
                 pass
             await asyncio.sleep(0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -105,7 +106,7 @@ async def replaced_without_an_operator(loop: Loop, writers: Writers) -> str:
 @pytest.mark.parametrize("server", [MARIADB, pytest.param(MYSQL, marks=pytest.mark.soak)])
 async def test_a_former_primary_that_resumes_acknowledges_nothing_while_no_operator_runs(three: Members):
     async with running(three, policy(three)) as loop:
-        writers = Writers(loop, 2)
+        writers = Writers(loop, 2, kept_seconds=math.inf)
         old = await replaced_without_an_operator(loop, writers)
         resumed = time.monotonic()
         await wait_until(
@@ -123,7 +124,7 @@ async def test_a_former_primary_that_resumes_acknowledges_nothing_while_no_opera
 @pytest.mark.parametrize("server", [MARIADB])
 async def test_the_checker_finds_a_second_primary_of_asynchronous_replication(three: Members):
     async with running(three, policy(three, ack_count=0, force=True)) as loop:
-        writers = Writers(loop, 2)
+        writers = Writers(loop, 2, kept_seconds=math.inf)
         old = await replaced_without_an_operator(loop, writers)
         await wait_until(
             lambda: overlaps(writers.history, loop.cluster.terms), "no write of the former primary is found"
