@@ -7,21 +7,31 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from mysqlcluster.actions import Action
+from mysqlcluster.machine.state import ClusterState, Kind, Step
 from mysqlcluster.observation import MemberState, Observation
 
-__all__ = ["ActionError", "Agents", "observe", "perform"]
+__all__ = ["ActionError", "Agents", "Reports", "observe", "perform"]
+
+LOST_SECONDS = 0.25
+"""Time limit of a report of the lost primary during a failover: most failovers do not need it."""
+IMPATIENT_SECONDS = 10.0
+"""Age of a failover from which its lost primary has as much time to answer as others, because it may decide."""
 
 
 class ActionError(Exception):
     """An agent refused an action or did not answer; the action may have been performed."""
 
 
-class Agents(Protocol):
-    """The agents of one cluster."""
+class Reports(Protocol):
+    """The agents of one cluster, as far as they report states."""
 
-    async def state(self, member: str) -> MemberState:
-        """Return the state of a member; `unreachable` if its agent does not answer in time."""
+    async def state(self, member: str, seconds: float | None = None) -> MemberState:
+        """Return the state of a member; `unreachable` if its agent does not answer in the given or usual time."""
         ...
+
+
+class Agents(Reports, Protocol):
+    """The agents of one cluster."""
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action through its agent; raises `ActionError`."""
@@ -32,13 +42,35 @@ class Agents(Protocol):
         ...
 
 
-async def observe(agents: Agents, members: Sequence[str], primary: str, now: float) -> Observation:
-    """Return the states of all members; the primary is read after the last replica has answered."""
-    replicas = [name for name in members if name != primary]
-    found = dict(zip(replicas, await asyncio.gather(*map(agents.state, replicas)), strict=True))
-    if primary in members:
-        found[primary] = await agents.state(primary)
+async def observe(agents: Reports, members: Sequence[str], state: ClusterState, now: float) -> Observation:
+    """Return the states of all members; the primary is read after the last replica has answered.
+
+    Args:
+        agents: The agents.
+        members: Names of the members.
+        state: The stored state. The lost primary of a failover in progress has little time to answer.
+        now: The time of the observation, in seconds since the epoch of Unix.
+    """
+    left = _left_behind(state, now)
+
+    async def report(member: str) -> MemberState:
+        return await agents.state(member, LOST_SECONDS if member == left else None)
+
+    replicas = [name for name in members if name != state.primary]
+    found = dict(zip(replicas, await asyncio.gather(*map(report, replicas)), strict=True))
+    if state.primary in members:
+        found[state.primary] = await report(state.primary)
     return Observation(tuple(found[name] for name in members), now)
+
+
+def _left_behind(state: ClusterState, now: float) -> str:
+    """Return the lost primary of a failover in progress; empty if it is not lost yet, or may decide."""
+    failover = state.transition
+    if failover is None or failover.kind is not Kind.FAILOVER or failover.step is Step.SUSPECT:
+        return ""
+    return (
+        failover.source if failover.source != failover.target and now - failover.started_at < IMPATIENT_SECONDS else ""
+    )
 
 
 async def perform(agents: Agents, actions: Sequence[Action]) -> tuple[str, ...]:

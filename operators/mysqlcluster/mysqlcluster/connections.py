@@ -47,9 +47,9 @@ class HttpsAgents:
         self._client = client
         self._streams = streams
 
-    async def state(self, member: str) -> MemberState:
-        """Return the state of a member; `unreachable` if its agent does not answer in time."""
-        return await self._client.state(member)
+    async def state(self, member: str, seconds: float | None = None) -> MemberState:
+        """Return the state of a member; `unreachable` if its agent does not answer in the given or usual time."""
+        return await self._client.state(member, seconds)
 
     async def act(self, action: Action) -> MemberState:
         """Perform an action through its agent; raises `ActionError`."""

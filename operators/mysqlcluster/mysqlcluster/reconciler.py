@@ -195,7 +195,7 @@ async def _decide(
     before: tuple[object, ...] = ()
     for _ in range(MAX_ROUNDS - 1):
         state = state_of(cluster.status)
-        seen = await observe(agents, members, state.primary, ctx.now().timestamp())
+        seen = await observe(agents, members, state, ctx.now().timestamp())
         decision = decide(policy, state, seen)
         if decision.store is not None:
             cluster = await store_status(ctx, cluster, with_state(cluster.status, decision.store))
@@ -214,7 +214,7 @@ async def _decide(
             if isinstance(action, Clone) and action.keep_copy and not seen.get(action.member).clone.error:
                 text = f"{action.member} receives a copy of {action.source}; its old data is kept on the volume"
                 ctx.event("MemberRecloned", text, action="Clone")
-    seen = await observe(agents, members, cluster.status.primary, ctx.now().timestamp())
+    seen = await observe(agents, members, state_of(cluster.status), ctx.now().timestamp())
     return cluster, Round(seen, Decision(after=0.1))
 
 

@@ -21,9 +21,9 @@ def api(cluster):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skip tests that take minutes on real servers, except in `make soak`."""
+    """Skip tests that take minutes, except in `make soak`."""
     if "soak" in (config.getoption("-m") or ""):
         return
     for item in items:
         if item.get_closest_marker("soak"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes on real servers: make soak"))
+            item.add_marker(pytest.mark.skip(reason="takes minutes: make soak"))

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from mysqlcluster import server_settings
 from mysqlcluster.actions import Action, CreateAccounts, SetSource
 from mysqlcluster.agent.client import ActionRefusedError, AgentClient, AgentUnreachableError
+from mysqlcluster.agents import observe
 from mysqlcluster.engines import engine_of
 from mysqlcluster.gtid import GtidSet
 from mysqlcluster.machine import ClusterState, Policy, Step, decide
@@ -212,11 +213,7 @@ class Loop:
 
     async def observe(self) -> Observation:
         names = tuple(dict.fromkeys((*self.policy.members, *self.stored.quorum.members)))
-        primary = self.stored.primary
-        found: dict[str, MemberState] = {}
-        for group in ([name for name in names if name != primary], [name for name in names if name == primary]):
-            found |= dict(zip(group, await asyncio.gather(*map(self.client.state, group)), strict=True))
-        return Observation(tuple(found[name] for name in names), time.time())
+        return await observe(self.client, names, self.stored, time.time())
 
     async def _perform(self, action: Action) -> None:
         if isinstance(action, SetSource):  # on loopback, members have one host and different ports

@@ -57,7 +57,7 @@ class SimulatedServers:
     def watch(self, members, primary, changed):
         return False
 
-    async def state(self, member: str) -> MemberState:
+    async def state(self, member: str, seconds: float | None = None) -> MemberState:
         self._replicate()
         return unreachable(member) if member in self.down else self._seen(member)
 

@@ -79,6 +79,7 @@ async def test_writes_stall_while_the_disk_of_the_primary_is_full_and_none_is_lo
         await check(loop, writers)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("server", ENGINES)
 async def test_writes_go_on_while_the_disk_of_a_replica_is_full(on_volumes):
     members, volumes = on_volumes

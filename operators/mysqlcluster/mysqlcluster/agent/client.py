@@ -72,10 +72,10 @@ class AgentClient:
             _, transport = self._transports.popitem()
             await transport.close()
 
-    async def state(self, member: str) -> MemberState:
-        """Return the state of a member; `unreachable` if the agent does not answer in time."""
+    async def state(self, member: str, seconds: float | None = None) -> MemberState:
+        """Return the state of a member; `unreachable` if the agent does not answer in the given or usual time."""
         try:
-            return await self._request("GET", member, "/v1/state", None, self._state_seconds)
+            return await self._request("GET", member, "/v1/state", None, seconds or self._state_seconds)
         except (AgentUnreachableError, ActionRefusedError):
             return unreachable(member)
 

@@ -20,23 +20,20 @@ from tests.members import REVISION, Members, application, bootstrap, members_of,
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["directory", "directory-encrypted", "s3", "s3-encrypted"])
-def archive(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    kind, _, encrypted = request.param.partition("-")
+@pytest.fixture
+def archive(kind: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    place, _, encrypted = kind.partition("-")
     key = encryption_key(tmp_path) if encrypted else None
-    if kind == "directory":
+    if place == "directory":
         yield in_directory(tmp_path / "target", key=key)
         return
     with s3_server(tmp_path) as endpoint:
         yield in_s3(endpoint, tmp_path, key=key)
 
 
-MYSQL = "mysql-9.7"
-
-
-@pytest.fixture(params=["mariadb-10.11", MYSQL])
-def one(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
-    with members_of(tmp_path / "a", 1, server=request.param) as members:
+@pytest.fixture
+def one(server: str, tmp_path: Path) -> Iterator[Members]:
+    with members_of(tmp_path / "a", 1, server=server) as members:
         yield members
 
 
@@ -108,6 +105,19 @@ async def restored(
                 return [row[0] for row in await run(connection, "SELECT id FROM items ORDER BY id")], state, took
 
 
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [
+        ("mariadb-10.11", "directory-encrypted"),
+        ("mariadb-10.11", "s3"),
+        ("mysql-9.7", "s3-encrypted"),
+        pytest.param("mariadb-10.11", "directory", marks=pytest.mark.soak),
+        pytest.param("mariadb-10.11", "s3-encrypted", marks=pytest.mark.soak),
+        pytest.param("mysql-9.7", "directory", marks=pytest.mark.soak),
+        pytest.param("mysql-9.7", "directory-encrypted", marks=pytest.mark.soak),
+        pytest.param("mysql-9.7", "s3", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_new_server_gets_the_state_of_a_second_of_a_gtid_or_of_a_backup(
     one: Members, archive: dict[str, Any], tmp_path: Path
 ):

@@ -133,10 +133,18 @@ def test_a_primary_that_is_demoted_for_lost_acknowledgements_loses_nothing():
     ("members", "operators", "limits"),
     [
         pytest.param(3, 2, Limits(writes=1, faults=1, missing=1, versions=9), id="3 members, 2 operators, wrong views"),
-        pytest.param(3, 2, Limits(writes=2, faults=2, missing=0, versions=10), id="3 members, 2 writes, 2 operators"),
+        pytest.param(
+            3,
+            2,
+            Limits(writes=2, faults=2, missing=0, versions=10),
+            id="3 members, 2 writes, 2 operators",
+            marks=pytest.mark.soak,
+        ),
         pytest.param(3, 1, Limits(writes=2, faults=3, missing=0, versions=12, disks=1), id="3 members, 3 faults"),
         pytest.param(5, 1, Limits(writes=1, faults=2, missing=0, versions=9), id="5 members, 2 faults"),
-        pytest.param(5, 2, Limits(writes=1, faults=1, missing=0, versions=8), id="5 members, 2 operators"),
+        pytest.param(
+            5, 2, Limits(writes=1, faults=1, missing=0, versions=8), id="5 members, 2 operators", marks=pytest.mark.soak
+        ),
     ],
 )
 def test_no_longer_interleaving_does_either(members, operators, limits):
