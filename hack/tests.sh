@@ -11,10 +11,13 @@
 # FORGIVE=N (the gate's; 0 otherwise): where at most so many tests of a project fail, each runs once more, alone. What
 # passes then is a flake of a busy machine: its failure stays in the output, it is named at the end, and should be
 # mended. What fails again, fails.
+#
+# WORKERS=N runs so many tests at a time, 2 by default: they partly wait for their servers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python
 forgive=${FORGIVE:-0}
+workers=(-n "${WORKERS:-2}" --dist loadfile)
 flaky=()
 cluster=()
 
@@ -46,12 +49,12 @@ if [ "${1:-}" = --node ]; then
   cluster=(--cluster=node)
   suite . tests/node "$@"
 else
-  suite . -n 2 --dist loadfile "$@"
+  suite . "${workers[@]}" "$@"
   for project in ${PROJECTS-operators/*/ examples/*/}; do
-    workers=()
-    # Its tests mostly wait for their servers, so two run at a time.
-    [ "$project" != operators/mysqlcluster/ ] || workers=(-n 2 --dist loadfile)
-    suite "$project" ${workers[@]+"${workers[@]}"} "$@"
+    case $project in
+      operators/mysqlcluster/ | operators/rocketmq/) suite "$project" "${workers[@]}" "$@" ;;
+      *) suite "$project" "$@" ;;
+    esac
   done
 fi
 
