@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cryptography.x509  # noqa: F401 - so that the operator creates certificates in this process
 from msgspec.structs import replace
 
@@ -44,6 +46,11 @@ class SimulatedServers:
         self.static: set[str] = {"innodb_log_file_size"}
         """Variables that change only with a restart."""
         self.actions: list[Action] = []
+        self.watched = False
+        """Whether the agents have streams of changes; the operator's function for changes is in `changed`."""
+        self.changed: Callable[[], None] = lambda: None
+        self.reports = 0
+        """Number of reports that the operator has read."""
 
     async def of(self, key, token, authority):
         return self
@@ -55,9 +62,11 @@ class SimulatedServers:
         pass
 
     def watch(self, members, primary, changed):
-        return False
+        self.changed = changed
+        return self.watched
 
     async def state(self, member: str, seconds: float | None = None) -> MemberState:
+        self.reports += 1
         self._replicate()
         return unreachable(member) if member in self.down else self._seen(member)
 

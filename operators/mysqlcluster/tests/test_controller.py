@@ -45,6 +45,20 @@ async def test_a_new_cluster_gets_a_primary_and_replicas_that_acknowledge(simula
     assert servers.write()
 
 
+@simulated(seed=1)
+async def test_a_settled_cluster_is_observed_at_changes_and_every_five_minutes(simulation):
+    servers = await running(simulation)
+    servers.watched = True
+    await simulation.passes(seconds=10)
+    before = servers.reports
+    await simulation.passes(seconds=1000)
+    assert before + 3 * 3 <= servers.reports <= before + 4 * 3
+    before = servers.reports
+    servers.changed()
+    await simulation.passes(seconds=1)
+    assert servers.reports == before + 3
+
+
 @simulated(seed=2)
 async def test_the_death_of_the_primary_loses_no_acknowledged_transaction(simulation):
     servers = await running(simulation)

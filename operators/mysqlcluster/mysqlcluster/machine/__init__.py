@@ -15,10 +15,8 @@ from mysqlcluster.machine.state import (
     Step,
     Transition,
 )
-from mysqlcluster.machine.steady import IDLE_SECONDS
 
 __all__ = [
-    "IDLE_SECONDS",
     "ClusterState",
     "Decision",
     "Kind",

@@ -171,3 +171,5 @@ class Decision(msgspec.Struct, frozen=True):
     """Why a needed step cannot be performed."""
     after: float = 5.0
     """Most seconds until the next observation."""
+    idle: bool = False
+    """Whether nothing remains to do until a member or the wish changes."""

@@ -32,7 +32,7 @@ from mysqlcluster.machine.state import (
 )
 from mysqlcluster.observation import STALLED_SECONDS, MemberState, Observation, Role
 
-__all__ = ["IDLE_SECONDS", "repoint", "watch"]
+__all__ = ["repoint", "watch"]
 
 IDLE_SECONDS = 2.0
 """Time between observations of a cluster without actions."""
@@ -55,7 +55,7 @@ def repoint(policy: Policy, state: ClusterState, transition: Transition, seen: O
         last = seen.time if transition.kind is Kind.FAILOVER else state.last_failover
         return Decision(store=replace(state, transition=None, last_failover=last), after=POLL_SECONDS)
     urgent = _promote_again(policy, state, primary) or _judge(state, primary, seen)
-    return replace(urgent or _rejoin(policy, state, primary, seen), after=POLL_SECONDS)
+    return replace(urgent or _rejoin(policy, state, primary, seen), after=POLL_SECONDS, idle=False)
 
 
 def watch(policy: Policy, state: ClusterState, seen: Observation) -> Decision:
@@ -144,7 +144,9 @@ def _rejoin(policy: Policy, state: ClusterState, primary: MemberState, seen: Obs
             copying = True
         if action is not None:
             actions.append(action)
-    return Decision(actions=tuple(actions), after=POLL_SECONDS if actions else IDLE_SECONDS)
+    if actions:
+        return Decision(actions=tuple(actions), after=POLL_SECONDS)
+    return Decision(after=IDLE_SECONDS, idle=True)
 
 
 def _next_action(policy: Policy, state: ClusterState, primary: MemberState, member: MemberState) -> Action | None:
