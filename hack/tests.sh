@@ -12,12 +12,13 @@
 # passes then is a flake of a busy machine: its failure stays in the output, it is named at the end, and should be
 # mended. What fails again, fails.
 #
-# WORKERS=N runs so many tests at a time, 2 by default: they partly wait for their servers.
+# WORKERS=N runs so many tests at a time, 2 by default: they partly wait for their servers. Files start in alphabetical
+# order, not those with the most tests first: a few long tests would come last, in one file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python
 forgive=${FORGIVE:-0}
-workers=(-n "${WORKERS:-2}" --dist loadfile)
+workers=(-n "${WORKERS:-2}" --dist loadfile --no-loadscope-reorder)
 flaky=()
 cluster=()
 
