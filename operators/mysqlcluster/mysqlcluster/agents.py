@@ -14,8 +14,8 @@ __all__ = ["ActionError", "Agents", "Reports", "observe", "perform"]
 
 LOST_SECONDS = 0.25
 """Time limit of a report of the lost primary during a failover: most failovers do not need it."""
-IMPATIENT_SECONDS = 10.0
-"""Age of a failover from which its lost primary has as much time to answer as others, because it may decide."""
+SHORT_WAIT_SECONDS = 10.0
+"""Age of a failover from which its lost primary has the usual time to answer, because it may decide the failover."""
 
 
 class ActionError(Exception):
@@ -51,10 +51,10 @@ async def observe(agents: Reports, members: Sequence[str], state: ClusterState, 
         state: The stored state. The lost primary of a failover in progress has little time to answer.
         now: The time of the observation, in seconds since the epoch of Unix.
     """
-    left = _left_behind(state, now)
+    lost = _lost_primary(state, now)
 
     async def report(member: str) -> MemberState:
-        return await agents.state(member, LOST_SECONDS if member == left else None)
+        return await agents.state(member, LOST_SECONDS if member == lost else None)
 
     replicas = [name for name in members if name != state.primary]
     found = dict(zip(replicas, await asyncio.gather(*map(report, replicas)), strict=True))
@@ -63,14 +63,13 @@ async def observe(agents: Reports, members: Sequence[str], state: ClusterState, 
     return Observation(tuple(found[name] for name in members), now)
 
 
-def _left_behind(state: ClusterState, now: float) -> str:
+def _lost_primary(state: ClusterState, now: float) -> str:
     """Return the lost primary of a failover in progress; empty if it is not lost yet, or may decide."""
     failover = state.transition
     if failover is None or failover.kind is not Kind.FAILOVER or failover.step is Step.SUSPECT:
         return ""
-    return (
-        failover.source if failover.source != failover.target and now - failover.started_at < IMPATIENT_SECONDS else ""
-    )
+    may_decide = failover.source == failover.target or now - failover.started_at >= SHORT_WAIT_SECONDS
+    return "" if may_decide else failover.source
 
 
 async def perform(agents: Agents, actions: Sequence[Action]) -> tuple[str, ...]:

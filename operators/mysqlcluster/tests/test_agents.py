@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mysqlcluster.agents import IMPATIENT_SECONDS, LOST_SECONDS, observe
+from mysqlcluster.agents import LOST_SECONDS, SHORT_WAIT_SECONDS, observe
 from mysqlcluster.machine.state import ClusterState, Kind, Step, Transition
 from mysqlcluster.observation import MemberState, unreachable
 
@@ -36,7 +36,7 @@ async def test_the_primary_is_read_after_the_replicas():
 async def test_a_failover_waits_little_for_the_primary_that_it_leaves(step: Step):
     failover = Transition(Kind.FAILOVER, step, 3, source="m-0", started_at=99.0)
     assert await asked_during(failover) == [("m-1", None), ("m-2", None), ("m-0", LOST_SECONDS)]
-    late = 99.0 + IMPATIENT_SECONDS
+    late = 99.0 + SHORT_WAIT_SECONDS
     assert await asked_during(failover, late) == [("m-1", None), ("m-2", None), ("m-0", None)]
 
 

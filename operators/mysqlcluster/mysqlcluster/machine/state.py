@@ -172,4 +172,4 @@ class Decision(msgspec.Struct, frozen=True):
     after: float = 5.0
     """Most seconds until the next observation."""
     idle: bool = False
-    """Whether nothing remains to do until a member or the wish changes."""
+    """Whether nothing remains to do until a member or the spec changes."""
