@@ -215,6 +215,8 @@ def may_refuse(frame: Frame, client: Client) -> str:
         return "the library refuses a push when all of its head is there"
     if frame.kind == SETTINGS and repeats_setting(frame.payload):
         return "the library checks only the last value of a setting that a frame has twice, against RFC 9113 §6.5.3"
+    if frame.kind == WINDOW_UPDATE and frame.stream and any("a window of more than" in one for one in client.problems):
+        return "the client treats an error of a stream's window as one of the connection (RFC 9113 §5.4.1)"
     if any("frames that bring nothing" in problem for problem in client.problems):
         return "the client limits how many frames bring nothing"
     return ""

@@ -134,6 +134,13 @@ def test_each_value_of_a_setting_that_a_frame_has_twice_is_checked() -> None:
     assert compared(Frame(4, 0, 0, valid + valid).serialize(), [1000]) == "open"
 
 
+def test_a_window_of_a_stream_that_becomes_too_large_closes_the_connection() -> None:
+    half = Frame(8, 0, 1, b"\x40\0\0\0").serialize()
+    assert compared(half, [1000]) == "open"
+    assert "RFC 9113 §5.4.1" in compared(half + half, [1000])
+    assert compared(Frame(8, 0, 0, b"\x7f\xff\xff\xff").serialize(), [1000]) == "closed"
+
+
 def test_padding_is_checked_for_streams_that_were_left_too() -> None:
     reset, late = Frame(3, 0, 1, b"\0\0\0\x08"), Frame(0, 8, 1, b"\x04xxx")
     assert compared(reset.serialize() + late.serialize(), [1000]) == "closed"
