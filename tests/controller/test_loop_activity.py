@@ -146,12 +146,10 @@ def test_a_pass_that_a_callback_makes_ready_needs_no_system_call(monkeypatch: py
     monkeypatch.setattr(selectors.DefaultSelector, "select", counting_select)
 
     async def main():
-        fewest = 1
         for _ in range(10):
             polls.clear()
-            await asyncio.sleep(0.01)  # the task runs in the pass after the timer
-            fewest = min(fewest, polls.count(0))
-        assert fewest == 0  # a busy machine may poll an expired timer in some rounds
+            await asyncio.sleep(0.001)  # the task runs in the pass after the timer
+            assert len(polls) == 1, polls  # with a timeout of 0 where a busy machine is late for the timer
 
     run(main())
 

@@ -53,7 +53,7 @@ REFUSED_RETRY_SECONDS = 1.0
 NAME_CONFLICT_RETRY_SECONDS = 5.0
 UPDATE_POLL_SECONDS = 1.0
 WATCHED_SECONDS = 300.0
-"""Time between reconciles of a settled cluster with an open stream of changes from each agent."""
+"""Greatest time between reconciles of a settled cluster with an open stream of changes from each agent."""
 
 
 class SwitchRequest(NamedTuple):
